@@ -1,4 +1,4 @@
-"""Reading TOML so that every mistake is told with the line it stands in."""
+"""Reads TOML so that every error names the line of the mistake."""
 
 import re
 import tomllib

@@ -3,14 +3,14 @@
 import msgspec
 import pytest
 
-from mulligan.core.classes import CLASSES_LIMIT, NAME_LIMIT, class_names, type_name
+from mulligan.core.checks import CLASS_NAME_LIMIT, CLASSES_LIMIT, class_names, type_name
 from mulligan.core.decide import decide
 from mulligan.core.errors import InvalidError, JobFailedError, StoreError, StoreUnavailableError
 from mulligan.core.facts import Facts
 from mulligan.core.job import Claim
 from mulligan.core.outcome import Again, Dead, Failed, Lost
 from mulligan.core.retry import Retry, encode_retry
-from tests.contract.making import body
+from tests.contract.builders import body
 
 TIMED_OUT = Failed("httpx.ReadTimeout", "late", classes=("httpx.ReadTimeout", "httpx.HTTPError"))
 
@@ -91,7 +91,9 @@ def test_what_is_no_exception_class_is_refused(given):
         Retry(never=given)
 
 
-@pytest.mark.parametrize("given", ["", "x" * (NAME_LIMIT + 1), "a\nb", ["E"] * (CLASSES_LIMIT + 1)])
+@pytest.mark.parametrize(
+    "given", ["", "x" * (CLASS_NAME_LIMIT + 1), "a\nb", ["E"] * (CLASSES_LIMIT + 1)]
+)
 def test_names_have_bounds(given):
     with pytest.raises(InvalidError):
         Retry(on=given)
@@ -119,6 +121,6 @@ def test_a_failure_of_the_store_under_a_task_is_retried_whatever_is_named():
     assert not Retry(on=TimeoutError, never=StoreError).covers(classes[0], classes)
 
 
-@pytest.mark.parametrize("length", [1, NAME_LIMIT])
+@pytest.mark.parametrize("length", [1, CLASS_NAME_LIMIT])
 def test_the_shortest_and_the_longest_name_of_a_class_are_taken(length):
     assert Retry(on="x" * length).on == ("x" * length,)

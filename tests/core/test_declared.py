@@ -87,6 +87,15 @@ def test_a_job_that_names_its_limits_or_needs_none_gets_no_others():
 
 
 @pytest.mark.parametrize(
+    "declared", [Declared(limits='{"till":1}'), Declared(fairness_key="customer")]
+)
+def test_a_task_that_declares_only_limits_or_only_a_fairness_key_gives_it_to_the_job(declared):
+    outcome = limited(claim_of(CALL | {"given": []}), declared)
+    assert outcome is not None
+    assert (outcome.limits, outcome.fairness_key) == (declared.limits, declared.fairness_key)
+
+
+@pytest.mark.parametrize(
     "body",
     [
         CALL,

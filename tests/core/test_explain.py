@@ -136,6 +136,19 @@ def test_a_job_that_waits_alone_is_told_so_and_a_limit_of_which_nothing_is_known
     assert explain(HELD_UP, AROUND) == "Waiting for limit 'openai', which has no room now."
 
 
+def test_the_first_that_waits_for_a_limit_is_told_so():
+    around = replace(AROUND, ahead=0, limits={"openai": OPENAI})
+    assert "it is the first of the 3 that wait for it in lane" in explain(HELD_UP, around)
+
+
+def test_a_debounced_job_says_what_may_take_its_place():
+    job = replace(WAITING, due=1005.0, unique_key="report", debounce_until=1060.0)
+    assert explain(job, AROUND) == (
+        "Debounced: another call with key 'report' takes its place, for 60 s at most;"
+        " it is due in 5.0 s, in region US."
+    )
+
+
 def test_a_pause_is_told_before_a_worker_has_met_it():
     paused = replace(OPENAI, paused_until=1030.0, room_at=1030.0, waiting=0)
     job = replace(HELD_UP, waits_for=None)
@@ -238,6 +251,20 @@ def test_a_failure_that_its_policy_does_not_retry_is_explained(retry, words):
     body = encode({"task": "ask", "args": [], "kwargs": {}, "retry": retry})
     failed = replace(WAITING, status="failed", last_failure_reason="oops", body=body)
     assert words in explain(failed, Surroundings(1000.0, 0, Facts(), 1))
+
+
+def test_a_job_that_asked_for_no_retry_is_not_told_what_its_policy_says():
+    body = encode({"task": "ask", "args": [], "kwargs": {}, "retry": Retry(2, never=ValueError)})
+    failed = replace(WAITING, status="failed", last_failure_reason="Fail: empty row", body=body)
+    assert "Fail: empty row; it asked for no retry; replay" in explain(failed, AROUND)
+
+
+def test_a_gather_that_waits_for_a_replay_names_the_command():
+    job = replace(WAITING, awaits=2)
+    assert "those that failed arrive when they are replayed" in explain(job, AROUND)
+    failed = explain(replace(job, members_failed=1), AROUND)
+    assert "1 of which failed" in failed
+    assert "mulligan gather A-q1 replay" in failed
 
 
 def test_a_gather_that_takes_failures_says_how_many_there_are():

@@ -113,7 +113,8 @@ def test_a_gathering_job_says_if_its_id_is_the_callers_own():
 
 
 def test_a_job_that_nothing_follows_from_is_done_whatever_else_its_body_holds():
-    assert following(replace(finished(Flow("root", PATH)), body=b'{"named":"odd"}'), b"1") == ()
+    odd = replace(finished(Flow("root", PATH)), body=b'{"named":"odd"}')
+    assert decide(odd, Succeeded(b"1"), Facts(), 0.0) == Done(odd.lease, b"1")
 
 
 def test_the_last_stage_is_followed_by_nothing():
@@ -210,6 +211,23 @@ def test_a_result_that_the_next_stage_cannot_be_made_from_is_a_dead_letter():
     outcome = decide(claim, Succeeded(b"7"), Facts(), 0.0)
     assert isinstance(outcome, Dead)
     assert (outcome.failure.type, outcome.next) == ("Flow", ())
+
+
+def test_a_member_whose_chain_goes_on_hands_its_arrival_on():
+    flow = Flow("root", PATH, then=(UPLOAD,), awaited_by="all.2", awaited_index=3)
+    handing = decide(finished(flow), Succeeded(b"1"), Facts(), 0.0)
+    keeping = decide(finished(replace(flow, then=())), Succeeded(b"1"), Facts(), 0.0)
+    assert isinstance(handing, Done)
+    assert isinstance(keeping, Done)
+    assert (handing.hands_on, keeping.hands_on) == (True, False)
+
+
+def test_a_fan_out_arrives_at_one_of_its_own_jobs_and_hands_nothing_on():
+    outcome = decide(
+        finished(Flow("root", PATH, then=(EACH, REPORT))), Succeeded(b"[1]"), Facts(), 0.0
+    )
+    assert isinstance(outcome, Done)
+    assert outcome.hands_on is False
 
 
 @pytest.mark.parametrize("field", ["flow", "sink"])

@@ -43,6 +43,8 @@ def test_what_begins_as_a_failure_and_is_none_is_a_result():
     mark = next(iter(msgspec.json.decode(value)))
     assert failure_from({mark: 1}) is None
     assert failure_from({"other": 1}) is None
+    assert failure_from([mark]) is None
+    assert failure_from({**msgspec.json.decode(value), "other": 1}) is None
     assert failure_from(msgspec.json.decode(value)) == FAILED
 
 

@@ -3,6 +3,7 @@ from msgspec.structs import replace
 
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import (
+    Attempt,
     Claim,
     Lease,
     NewJob,
@@ -27,6 +28,15 @@ def test_a_new_job_joins_the_lane_of_its_queue_region_and_priority():
 def test_a_job_stands_in_a_lane_that_may_not_be_that_of_its_enqueue():
     job = replace(WAITING, scope="*-US", lane_priority=Priority.RETRY)
     assert job.lane == Lane("questions", "*-US", Priority.RETRY)
+
+
+def test_a_later_stage_keeps_the_unique_key_of_the_queue_of_the_first():
+    assert WAITING.key_queue == "questions"
+    assert replace(WAITING, unique_in="orders").key_queue == "orders"
+
+
+def test_an_attempt_says_what_failed_in_words():
+    assert Attempt(1, 0, "US", "w", 1.0, "TimeoutError", "late").reason == "TimeoutError: late"
 
 
 def test_a_result_is_read_back_as_the_json_that_it_was():
@@ -74,7 +84,7 @@ def test_a_task_may_ask_to_be_retried_after_a_delay_of_its_own():
     assert RetryAfter(30).delay == 30
     assert str(RetryAfter(30)) == "the task asked to be retried"
     assert str(RetryAfter(30, "rate limited")) == "rate limited"
-    with refused("RetryAfter -1 must be between 0 s and 3.1536e+09 s"):
+    with refused("RetryAfter -1 must be between 0 s and 3153600000 s"):
         RetryAfter(-1)
 
 

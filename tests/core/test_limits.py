@@ -60,7 +60,8 @@ def test_a_window_may_be_a_timedelta_and_is_kept_as_seconds():
         (Limit(rate=60, per=60), "60 per 60 s"),
         (Limit(rate=60, per=3600, burst=10), "60 per 60 min in bursts of 10"),
         (Limit(concurrency=8), "8 at a time"),
-        (Limit(rate=5, concurrency=8), "5 per 1.0 s, 8 at a time"),
+        (Limit(rate=5, concurrency=8), "5 per 1 s, 8 at a time"),
+        (Limit(rate=5, per=0.5), "5 per 0.5 s"),
     ],
 )
 def test_a_limit_is_said_in_words(limit, words):

@@ -17,7 +17,7 @@ from mulligan.core.limits import FOREVER, SECOND, Limit, costs_text
 from mulligan.core.lines import due_of
 from mulligan.core.outcome import Done, LimitUse, Outcome, Returned
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import again, claim
+from tests.contract.builders import again, claim
 
 LANES = [Lane("q", "r", 0), Lane("q", "r", 1), Lane("q", "r", 2)]
 NAMES = ["a", "b", "c", "t:1", "t:2"]

@@ -3,7 +3,7 @@
 from math import inf
 
 import pytest
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from mulligan.core.alerts import alerts
@@ -14,7 +14,9 @@ from mulligan.core.fetch import RetryFirst
 from mulligan.core.health import Breaker, Health
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.metric import Metric, Sample
-from mulligan.core.metrics import build_info, metrics, quantile, summary
+from mulligan.core.metrics import build_info, metrics, quantile, schedule_metrics, summary
+from mulligan.core.schedule import Schedule
+from mulligan.core.schedule_view import view_of
 from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import Worker, WorkerView
 
@@ -413,3 +415,12 @@ def test_the_summary_tells_how_long_most_retries_waited_and_half_of_them_took_to
 def test_a_share_in_the_summary_has_four_digits():
     region = summary(counted(of("US", succeeded=1, failed=2)), Facts())["q"]["US"]
     assert region["success_rate"] == 0.3333
+
+
+def test_a_schedule_shows_its_ticks_and_whether_it_is_late_or_rests():
+    hourly = Schedule("acme", {"task": "report"}, Raw(b"{}"), every=3600.0, ticks=7, late=1.5)
+    views = [view_of(each, 90.0, [], ()) for each in (hourly, replace(hourly, paused=True))]
+    ticks, late, active = schedule_metrics(views)
+    assert values(ticks)[0] == ("acme", 7)
+    assert values(late)[0] == ("acme", 1.5)
+    assert [value for _, value in values(active)] == [1, 0]

@@ -2,21 +2,28 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from mulligan.core.checks import DEPTH_LIMIT
 from mulligan.core.errors import InvalidError
 from mulligan.core.record import (
+    Checkpoint,
+    LogLine,
     Progress,
     Record,
     RecordKind,
+    Records,
+    Step,
     add_record,
     adopted_records,
     checked_value,
+    in_order,
     kind_of,
     line_value,
     progress_value,
     shown,
     stamped,
+    step_key,
 )
 from mulligan.core.settings import LINE_LIMIT, LOG_LIMIT, RECORD_LIMIT
 
@@ -31,6 +38,44 @@ def test_what_another_program_spoilt_is_left_out():
     records = [Record("step", 1, b"nonsense", "cut"), Record("progress", 2, b"[]")]
     found = shown(records)
     assert (found.steps, found.progress) == ([], None)
+
+
+def test_records_are_shown_each_kind_by_itself():
+    records = [
+        Record("step", 1, b"[1]", "pay", 3, 50.0, 3),
+        Record("step", 2, None, "long", 3, 51.0, 9000),
+        Record("log", 3, b'"resized"', token=3, at=52.0),
+        Record("checkpoint", 4, b"7", token=3, at=53.0, size=1),
+        Record("progress", 5, b'{"done":2,"of":8}', token=3, at=54.0),
+    ]
+    assert shown(records) == Records(
+        [Step("pay", 50.0, 3, [1]), Step("long", 51.0, 9000)],
+        Progress(2, 8, at=54.0),
+        [LogLine(52.0, "resized")],
+        Checkpoint(53.0, 1, 7),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "stays"), [("progress", b"2"), ("checkpoint", b"2"), ("step", b"1")]
+)
+def test_of_progress_and_checkpoints_the_newest_stays_and_of_a_step_the_first(
+    kind: RecordKind, stays: bytes
+):
+    kept: dict[str, Record] = {}
+    for number, value in ((1, b"1"), (2, b"2")):
+        add_record(kept, Record(kind, number, value, "pay", token=1))
+    assert [each.value for each in kept.values()] == [stays]
+
+
+def test_records_come_in_order_and_long_values_stay_where_they_are():
+    short, long = Record("log", 1, b"1", token=1, size=1), Record("step", 2, b"22", "b", 1, size=2)
+    assert in_order([long, short], None) == [short, long]
+    assert in_order([long, short], 1) == [short, replace(long, value=None)]
+
+
+def test_the_key_of_a_step_is_that_of_its_job_and_name():
+    assert step_key("A-q1", "charge") == "A-q1/charge"
 
 
 def test_the_key_of_a_record_says_its_kind_and_the_name_of_a_step():

@@ -18,7 +18,7 @@ from mulligan.core.retry import (
 from tests.core.refusal import refused
 from tests.core.strategies import retries, steady
 
-CENTURY = "3.1536e+09"
+CENTURY = "3153600000"
 
 
 def test_the_presets_are_those_of_the_table():

@@ -33,6 +33,10 @@ def test_nothing_can_be_raised_in_a_thread():
         Runs(soft_timeout=1).check("t", None, in_thread=True)
 
 
+def test_a_task_without_a_soft_timeout_may_run_in_a_thread():
+    Runs().check("t", 1.0, in_thread=True)
+
+
 def test_a_soft_timeout_comes_before_the_timeout():
     Runs(soft_timeout=1).check("t", 1.5, in_thread=False)
     with pytest.raises(InvalidError, match="soft_timeout 2 must be shorter than timeout 2"):

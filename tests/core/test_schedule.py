@@ -17,7 +17,9 @@ from mulligan.core.schedule import (
     Schedule,
     Stored,
     body_of,
+    check_catch_up,
     check_template,
+    check_timing,
     read_schedules,
     record_of,
     template,
@@ -212,6 +214,7 @@ def test_what_nobody_declares_does_not_tick_and_is_made_up_for_when_it_is_declar
     gone = applied(change)
     assert gone.schedule.state == "undeclared"
     assert tick(gone, 9 * HOUR) is None
+    assert gone.schedule.handled <= 5000.0
     assert undeclared(gone, 9 * HOUR) is None
     forgotten = undeclared(gone, 5001.0 + KEEP_UNDECLARED)
     assert forgotten is not None
@@ -270,19 +273,34 @@ def test_a_record_that_cannot_be_read_is_left_out():
 
 
 def test_what_cannot_be_scheduled_is_refused():
+    check_template("acme", JOB)
     with pytest.raises(InvalidError, match=r"its call has a delay of 5 s.*leave out delay="):
         check_template("acme", replace(JOB, delay=5.0))
     with pytest.raises(InvalidError, match=r"its call is debounced.*leave out debounce="):
         check_template("acme", replace(JOB, unique_key="k", debounce_max=5.0))
+    check_template("x" * 107, JOB)
     with pytest.raises(InvalidError, match="has a name of 108 characters; use at most 107"):
         check_template("x" * 108, JOB)
     followed = replace(JOB, body=b'{"sink":{"task":"s"}}')
+    check_template("x" * 79, followed)
     with pytest.raises(InvalidError, match="has a name of 80 characters; use at most 79"):
         check_template("x" * 80, followed)
     with pytest.raises(InvalidError, match="schedule '' has 0 characters"):
         check_template("", JOB)
     with pytest.raises(InvalidError, match="part of a gather"):
         check_template("acme", replace(JOB, awaits=2))
+
+
+def test_a_rule_for_missed_ticks_is_one_of_three():
+    assert check_catch_up("all") == "all"
+    with pytest.raises(InvalidError, match="catch_up 'some' is not one of"):
+        check_catch_up("some")
+
+
+def test_a_schedule_without_a_timing_is_refused():
+    assert check_timing("acme", None, 300.0, None)["every"] == 300.0
+    with pytest.raises(InvalidError, match="schedule 'acme' has neither cron nor every"):
+        check_timing("acme", None, None, None)
 
 
 SPRING = datetime(2026, 3, 29, 0, 0, tzinfo=UTC).timestamp()

@@ -41,7 +41,7 @@ def test_a_worker_beats():
     "name", ["lease", "beat", "drain_timeout", "keep_done", "unknown_task_delay"]
 )
 def test_durations_among_the_settings_are_durations(name):
-    with refused(f"{name} -1 must be between 0 s and 3.1536e+09 s"):
+    with refused(f"{name} -1 must be between 0 s and 3153600000 s"):
         replace(Settings(), **{name: -1})
 
 
@@ -120,7 +120,7 @@ def test_a_ratio_is_a_share(ratio):
 
 
 def test_a_budget_counts_over_some_time():
-    with refused("budget per 0 must be between 0.001 s and 3.1536e+09 s"):
+    with refused("budget per 0 must be between 0.001 s and 3153600000 s"):
         Budget(100, per=0)
 
 
@@ -138,7 +138,7 @@ def test_a_queue_has_the_settings_that_are_stored_for_it():
 def test_grace_is_a_duration():
     assert QueueSettings(grace=timedelta(seconds=3)).grace_seconds == 3
     assert QueueSettings(grace=0).grace_seconds == 0
-    with refused("grace -1 must be between 0 s and 3.1536e+09 s"):
+    with refused("grace -1 must be between 0 s and 3153600000 s"):
         QueueSettings(grace=-1)
 
 

@@ -1,9 +1,11 @@
 """What several shards answer becomes one answer."""
 
+from msgspec.structs import replace
+
 from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.lane import Lane
 from mulligan.core.limits import KeyView
-from mulligan.core.shard_merge import merged_facts, merged_keys, merged_stats
+from mulligan.core.shard_merge import merged_facts, merged_keys, merged_stats, merged_worker
 from mulligan.core.shard_metrics import shard_metrics
 from mulligan.core.stats import DelayedStats, LaneStats, ShardView, Stats
 from mulligan.core.worker import Worker, WorkerView
@@ -78,3 +80,10 @@ def test_a_shard_that_is_away_is_not_up():
 
 def test_an_app_with_one_store_has_no_metrics_of_shards():
     assert shard_metrics([]) == []
+
+
+def test_a_worker_that_was_dead_has_joined_where_it_came_back():
+    before = WorkerView(ANN, 100.0, 50.0, live=False, running=0)
+    back = WorkerView(ANN, 300.0, 300.0, live=True, running=1)
+    assert merged_worker(before, back).joined_at == 300.0
+    assert merged_worker(back, replace(before, beat_at=299.0)).joined_at == 50.0

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mulligan.core.budget import Budget
 from mulligan.core.errors import InvalidError
@@ -11,16 +12,20 @@ from mulligan.core.fetch import Capped
 from mulligan.core.flow import Flow, member_id, stage_id
 from mulligan.core.job import NewJob
 from mulligan.core.plan import Cap, ClaimPlan, Group, Rate, Source, Take
+from mulligan.core.shard_turns import Turns
 from mulligan.core.shards import (
     Card,
     Layout,
-    Turns,
+    absent,
     candidates,
     check_cards,
     check_settings,
     divided,
+    divided_source,
+    first_of,
     home_of,
     home_of_id,
+    in_shard,
     less,
     read_card,
     share,
@@ -28,7 +33,8 @@ from mulligan.core.shards import (
     tagged,
     write_card,
 )
-from tests.contract.making import FRESH
+from mulligan.core.stats import ShardView
+from tests.contract.builders import FRESH
 
 IDS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=30)
 LAYOUTS = st.tuples(st.integers(1, 40), st.integers(0, 40)).map(
@@ -77,7 +83,7 @@ def test_members_are_where_their_gather_is_and_jobs_with_limits_in_their_home():
     gather = home_of(job("g", awaits=2), layout)
     assert {home_of(job(f"m{n}", gather="g"), layout) for n in range(20)} == {gather}
     assert home_of(job("3_a", limits='{"api":1}'), layout) == 0
-    later = NewJob("3_a", "default", "ask", b'{"flow":{"then":[{"limits":"{}"}]}}')
+    later = NewJob("3_a", "default", "ask", b'{"flow":{"then":[{"limits":"{\\"api\\":1}"}]}}')
     assert home_of(later, layout) == 0
 
 
@@ -113,6 +119,30 @@ def test_the_next_shard_is_asked_for_what_is_lacking():
     assert (rest.demand, rest.epoch, [step.until for step in rest.steps]) == (3, 9, [0, 3])
 
 
+def test_the_next_shard_is_asked_for_all_if_the_others_gave_nothing():
+    plan = ClaimPlan(5, (Group("q", "fresh", ()),), (Take(0, 5),), epoch=3)
+    assert less(plan, 0, 3) is plan
+    assert less(plan, 0, 9) == replace(plan, epoch=9)
+
+
+def test_a_source_without_limits_is_the_same_in_each_shard():
+    source = Source(FRESH, 0.0, ())
+    assert divided_source(source, 1, 4) is source
+
+
+def test_a_job_names_its_shard_and_an_absent_one_says_why():
+    views = [ShardView(0, "redis://a"), ShardView(1, "redis://b", away="refused")]
+    assert in_shard(1, views) == "Shard 1 of 2 (redis://b):"
+    [said] = absent(views)
+    assert said.startswith("shard 1 (redis://b) is away: refused; its jobs wait")
+
+
+def test_a_store_that_was_in_use_before_it_had_shards_was_one_at_first():
+    assert first_of([None, Card("a", 1, 4, 2)], used=True, count=4) == 2
+    assert first_of([None, None], used=True, count=4) == 1
+    assert first_of([None, None], used=False, count=4) == 4
+
+
 def test_a_cap_that_leaves_a_shard_nothing_is_refused():
     with pytest.raises(InvalidError, match="a cap of 3 cannot be divided among 4 shards"):
         check_settings("mail", QueueSettings(Capped(3)), 4)
@@ -137,6 +167,12 @@ def test_a_shard_without_work_is_owed_nothing_when_it_has_some():
         turns.settle({0: 10}, [1])
     turns.settle({1: 10}, ())
     assert turns.order(range(2))[0] == 0
+
+
+def test_a_shard_that_has_given_all_it_had_owes_the_others_nothing():
+    turns = Turns(2)
+    turns.settle({0: 10}, [0])
+    assert turns.owed == [0, 0]
 
 
 def test_of_equals_the_one_that_was_asked_longest_ago_is_first():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mulligan.core.errors import InvalidError
-from mulligan.core.timing import Cron, Every, Timing
+from mulligan.core.timing import Cron, Every, Timing, said_by, timing_of
 from tests.core.refusal import refused
 from tests.core.strategies import steady
 
@@ -142,3 +142,22 @@ def test_what_is_no_cron_expression_is_refused():
 def test_an_unknown_time_zone_is_refused(zone):
     with refused(f"timezone {zone!r} is not known; use a name such as Europe/Berlin"):
         Cron("0 9 * * *", zone)
+
+
+@pytest.mark.parametrize(
+    ("cron", "every", "timezone", "rule"),
+    [
+        ("0 9 * * *", 60.0, None, "cron '0 9 \\* \\* \\*' and every 60.0: give one of them"),
+        (None, 60.0, "Europe/Berlin", "timezone 'Europe/Berlin' goes with cron="),
+    ],
+)
+def test_words_of_a_timing_that_do_not_go_together_are_refused(cron, every, timezone, rule):
+    with pytest.raises(InvalidError, match=rule):
+        timing_of(cron, every, timezone)
+
+
+@pytest.mark.parametrize("words", [("0 9 * * *", None, "Europe/Berlin"), (None, 300.0, None)])
+def test_a_timing_says_the_words_that_made_it(words):
+    timing = timing_of(*words)
+    assert timing is not None
+    assert said_by(timing) == dict(zip(("cron", "every", "timezone"), words, strict=True))

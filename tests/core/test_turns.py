@@ -13,7 +13,7 @@ from mulligan.core.lines import NO_KEY
 from mulligan.core.outcome import Done
 from mulligan.core.plan import ClaimPlan, Group, Source, Take
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import ANN
+from tests.contract.builders import ANN
 
 LANE = Lane("q", "r", 0)
 KEYS = "abcdef"

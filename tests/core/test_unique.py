@@ -55,7 +55,6 @@ def test_a_debounced_job_is_put_off_to_ten_times_its_debounce_unless_told_otherw
 
 def test_a_throttled_job_is_kept_while_it_holds_its_key():
     usual = Settings().keep_done
-    assert (throttled_keep(7, None), throttled_keep(None, None)) == (7, None)
     assert throttled_keep(None, 1.0) == usual
     assert throttled_keep(7, 1.0) == 7
     assert throttled_keep(7, 9.5) == 10

@@ -95,18 +95,18 @@ def test_a_duration_is_a_number_or_a_timedelta(value):
 
 @pytest.mark.parametrize("value", [-0.001, nan, inf, -inf, LONGEST + 1, timedelta(days=-1)])
 def test_a_duration_is_not_negative_and_not_endless(value):
-    with refused(f"delay {seconds(value):g} must be between 0 s and 3.1536e+09 s"):
+    with refused(f"delay {seconds(value):g} must be between 0 s and 3153600000 s"):
         check_seconds("delay", value)
 
 
 def test_a_number_too_large_for_a_float_is_refused_like_any_other():
-    with pytest.raises(InvalidError, match=r"must be between 0 s and 3\.1536e"):
+    with pytest.raises(InvalidError, match=r"must be between 0 s and 3153600000 s"):
         check_seconds("delay", 10**400)
 
 
 def test_a_duration_may_have_a_lower_bound_of_its_own():
     assert check_seconds("timeout", 0.5, least=0.5) == 0.5
-    with refused("timeout 0.4 must be between 0.5 s and 3.1536e+09 s"):
+    with refused("timeout 0.4 must be between 0.5 s and 3153600000 s"):
         check_seconds("timeout", 0.4, least=0.5)
 
 

@@ -34,6 +34,11 @@ def test_an_empty_plan_takes_nothing_and_never_will(lines):
     assert (walked.taken, walked.left, walked.again_in) == ([], (), None)
 
 
+def test_a_worker_that_waits_is_woken_for_each_source_of_its_plan_once():
+    first, second = Source(ONE, 0.0, ()), Source(TWO, 0.0, ())
+    assert plan(5, group((first, second)), group((first,))).reach == {first, second}
+
+
 def test_the_sources_of_a_tier_are_merged_by_due_then_sequence(lines):
     late = lines.put(ONE, due=30)
     early = lines.put(TWO, due=10)

@@ -9,8 +9,8 @@ from mulligan.core.lane import ANYWHERE, Priority
 def batch_letter(id_: str, task: str, jobs: Sequence[Job], why: str, now: float) -> Adopted:
     """A dead letter that names the jobs of a batch: the store has either all of them or none.
 
-    It is deleted when they have ended where they come from. If whoever moves them dies in between,
-    it says that they are stored, even when they have been run and forgotten since.
+    It is deleted when they have ended where they come from. If the process that moves them dies in
+    between, it says that they are stored, even when they have been run and forgotten since.
     """
     named = Job(
         id_,

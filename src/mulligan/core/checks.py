@@ -1,7 +1,9 @@
-"""Checks: what names and texts, durations and nested values may be.
+"""Checks: what names and texts, durations, nested values and exception classes may be.
 
 Durations are seconds or a timedelta, never milliseconds. Nesting has one limit, below the
-recursion limit of interpreters.
+recursion limit of interpreters. An exception class is named as Python prints it, with its module
+unless it is a builtin: `TimeoutError`, `httpx.ReadTimeout`. So a retry policy is data, and a worker
+need not import the classes in it.
 """
 
 import re
@@ -29,6 +31,11 @@ STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 OPENING, CLOSING = b"[{", b"]}"
 OTHERS = bytes(set(range(256)) - {*OPENING, *CLOSING})
 STEPS = [(each in OPENING) - (each in CLOSING) for each in range(256)]
+# Modules that Python does not print before the name of a class.
+PLAIN_MODULES = ("builtins", "__main__")
+CLASS_NAME_LIMIT = 200
+# How many classes a policy may name, and how many of an exception's are looked at.
+CLASSES_LIMIT = 100
 
 
 def check_name(kind: str, value: object) -> str:
@@ -101,7 +108,7 @@ def check_seconds(name: str, value: Seconds, *, least: float = 0.0, most: float 
     except OverflowError:
         number = inf
     if not least <= number <= most:  # also refuses NaN
-        message = f"{name} {number:g} must be between {least:g} s and {most:g} s"
+        message = f"{name} {number:g} must be between {least:g} s and {most:.12g} s"
         raise InvalidError(message)
     return number
 
@@ -138,3 +145,40 @@ def check_depth(what: str, raw: bytes, around: int = 0) -> None:
 def too_deep(what: str) -> str:
     """The message for a value that is too deep."""
     return f"{what} is nested more than {DEPTH_LIMIT} levels deep; flatten it"
+
+
+def type_name(kind: type) -> str:
+    """The class as Python prints it: with its module, unless it is a builtin."""
+    try:
+        module, name = kind.__module__, kind.__qualname__
+        shown = name if module in PLAIN_MODULES else f"{module}.{name}"
+    except BaseException:  # noqa: BLE001 - a metaclass may do anything
+        shown = "Exception"
+    return clean(shown)[:CLASS_NAME_LIMIT]
+
+
+def class_names(kind: type[BaseException]) -> tuple[str, ...]:
+    """The class and its bases, in the order in which Python looks at them."""
+    return tuple(type_name(each) for each in type.mro(kind)[:CLASSES_LIMIT] if each is not object)
+
+
+def check_classes(field: str, given: object) -> tuple[str, ...]:
+    """The names of classes that may be given as classes or by name, one or several."""
+    several = given if isinstance(given, tuple | list) else (given,)
+    if len(several) > CLASSES_LIMIT:
+        raise InvalidError(f"{field} names {len(several)} classes; name at most {CLASSES_LIMIT}")
+    return tuple(class_name(field, each) for each in several)
+
+
+def class_name(field: str, given: object) -> str:
+    """The name of one class."""
+    if isinstance(given, type) and issubclass(given, BaseException):
+        return type_name(given)
+    if not isinstance(given, str):
+        raise InvalidError(
+            f"{field} has {given!r}, which is no exception class; give classes, such as"
+            f' {field}=(TimeoutError, ConnectionError), or their names, such as "httpx.ReadTimeout"'
+        )
+    if not 1 <= len(given) <= CLASS_NAME_LIMIT:
+        raise InvalidError(f"{field} {given[:40]!r} must have 1 to {CLASS_NAME_LIMIT} characters")
+    return check_word(field, given).removeprefix("builtins.")

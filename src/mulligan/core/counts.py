@@ -81,6 +81,9 @@ class Counts(Struct, frozen=True):
     recent: dict[tuple[str, str, str], float]
 
 
+NO_COUNTS = Counts({}, {})
+
+
 def bucket(seconds: float) -> str:
     """The name of the bucket that a wait falls into."""
     return BUCKETS[bisect_left(BOUNDS, seconds)]

@@ -86,6 +86,8 @@ def with_use(outcome: Outcome, result: Result, spent: Mapping[str, int]) -> Outc
 
 def after_success(claim: Claim, value: bytes | None, facts: Facts) -> Outcome:
     """Done, with what comes next; a dead letter if that cannot be made from the result."""
+    if not claim.is_followed:
+        return Done(claim.lease, value)
     try:
         jobs = following(claim, value)
         return Done(claim.lease, value, jobs, hands_on=hands_on(jobs))

@@ -12,12 +12,11 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from mulligan.core.errors import UNREADABLE
-from mulligan.core.job import Claim, encode
+from mulligan.core.job import FOREIGN, Claim, encode
 from mulligan.core.outcome import Limited
 from mulligan.core.retry import read_trail
 from mulligan.core.stage import Stage
 
-MARK = b'"given":'
 _decode = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_names = msgspec.json.Decoder(list[str]).decode
 
@@ -37,11 +36,6 @@ class Declared(Struct, frozen=True):
     def followed(self) -> bool:
         """Whether other jobs follow from jobs of the task, with ids derived from theirs."""
         return self.on_dead is not None or self.sink is not None
-
-
-def is_foreign(body: bytes) -> bool:
-    """Whether no app has made the job, so that it may lack what its task declares."""
-    return MARK in body
 
 
 def completed(claim: Claim, declared: Declared) -> Claim:
@@ -78,7 +72,7 @@ def read(body: bytes) -> tuple[dict[str, Any], set[str]] | None:
 
     A body that cannot be read fails when the job runs.
     """
-    if not is_foreign(body):
+    if FOREIGN not in body:
         return None
     try:
         fields: dict[str, Any] = dict(_decode(body))

@@ -45,6 +45,14 @@ class UnknownJobError(MulliganError, LookupError):
     """No job of this id is stored."""
 
 
+def unknown_job(job: str) -> UnknownJobError:
+    """What who asks for a job is told: a gather has an id, too, and is no job."""
+    return UnknownJobError(
+        f"no job {job!r} is stored; ended ones are deleted after a while, and a gather is shown by:"
+        f" mulligan gather {job}"
+    )
+
+
 class UnknownScheduleError(MulliganError, LookupError):
     """No schedule of this name is stored."""
 

@@ -1,4 +1,4 @@
-"""Events: what an app's hooks are told of its jobs."""
+"""Events: what happened to a job, as an app's hooks are called with it."""
 
 from typing import Literal, get_args
 

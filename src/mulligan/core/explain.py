@@ -13,6 +13,7 @@ from mulligan.core.job import Job
 from mulligan.core.lane import ANYWHERE
 from mulligan.core.limits import LimitView
 from mulligan.core.settings import AN_APP
+from mulligan.core.signals import Fail
 from mulligan.core.unique import waits_to_start
 from mulligan.core.unserved import region_of, region_text, start_one
 
@@ -64,10 +65,12 @@ def _running(job: Job, around: Surroundings) -> str:
 
 
 def _not_retried(job: Job) -> str:
-    """What its policy says of failures, if it failed with retries left."""
+    """Why it has ended, if it failed with retries left."""
     policy = policy_of(job.body)
     if policy is None or policy.retry.spent(job.retry_count):
         return ""
+    if (job.last_failure_reason or "").startswith(f"{Fail.__name__}:"):
+        return "; it asked for no retry"
     classes: Any = (("only", policy.retry.on), ("never", policy.retry.never))
     said = [f"{word} {', '.join(names)}" for word, names in classes if names]
     return f"; its policy retries {' and '.join(said)}" if said else ""

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from mulligan.core.errors import UNREADABLE, InvalidError
-from mulligan.core.job import NO_TRACE, Claim, Job, NewJob, encode, life_of, traced
+from mulligan.core.job import FLOW, NO_TRACE, Claim, Job, NewJob, encode, life_of, traced
 from mulligan.core.settings import Settings
 from mulligan.core.stage import Stage
 
@@ -105,7 +105,7 @@ def following_of(body: bytes) -> Following:
 
 def flow_of(body: bytes) -> Flow | None:
     """The flow that a job belongs to; None if it has none, or it cannot be read."""
-    return following_of(body).flow if b'"flow":' in body else None
+    return following_of(body).flow if FLOW in body else None
 
 
 def with_life(job: str, life: int) -> str:
@@ -118,37 +118,33 @@ def follower_id(job: Claim | Job, role: str, *, named: bool) -> str:
     return f"{with_life(job.id, life_of(job.token) if named else 0)}.{role}.{job.replay}"
 
 
-def sink_id(job: Claim | Job, told: Following) -> str:
+def sink_id(job: Claim | Job, follows: Following) -> str:
     """The id of the job that gives the result of this one to its sink."""
-    return follower_id(job, "sink", named=told.named)
+    return follower_id(job, "sink", named=follows.named)
 
 
 def following(claim: Claim, result: bytes | None) -> tuple[NewJob, ...]:
     """The jobs that follow a done job; refuses a result that they cannot take."""
-    if b'"flow":' not in claim.body and b'"sink":' not in claim.body:
-        return ()
     try:
-        told = _decode(claim.body)
+        follows = _decode(claim.body)
     except UNREADABLE as error:
         raise FlowError(f"what comes after the job cannot be read: {error}") from error
     value = Raw(b"null" if result is None else result)
     jobs: list[NewJob] = []
-    if told.sink is not None:
-        jobs.append(sink_job(claim, sink_id(claim, told), told.sink, value))
-    if told.flow is not None and told.flow.then:
-        flow = replace(told.flow, life=life_of(claim.token)) if told.named else told.flow
+    if follows.sink is not None:
+        jobs.append(sink_job(claim, sink_id(claim, follows), follows.sink, value))
+    if follows.flow is not None and follows.flow.then:
+        flow = replace(follows.flow, life=life_of(claim.token)) if follows.named else follows.flow
         make = fan_out if flow.then[0].each else next_stage
         jobs += make(claim.region, flow, value)
-    return tuple(traced(job, told.trace) for job in jobs)
+    return tuple(traced(job, follows.trace) for job in jobs)
 
 
 def hands_on(jobs: tuple[NewJob, ...]) -> bool:
-    """Whether one of the jobs that follow arrives somewhere in the place of the one that is done.
+    """Whether one of the jobs that follow arrives somewhere instead of the one that is done.
 
     Those of a fan-out arrive at one of themselves.
     """
-    if not jobs:
-        return False
     among = {job.id for job in jobs}
     return any(job.gather is not None and job.gather not in among for job in jobs)
 

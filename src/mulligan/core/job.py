@@ -75,8 +75,8 @@ class NewJob(Struct, frozen=True, gc=False):
     One that `awaits` others stands in no lane before so many have arrived: a job with `gather`
     arrives there when it is done, at its `gather_index`, with its result; where the gathering job
     has `return_exceptions`, however it ends (`core/gather.py`). Done or cancelled, it is
-    kept for `keep` seconds, or if that is None for as long as whoever prunes says. Its `limits` are
-    JSON, a cost for each name.
+    kept for `keep` seconds, or if that is None for as long as the worker that prunes says. Its
+    `limits` are JSON, a cost for each name.
 
     With `debounce_max` it is debounced: while it has never started, another of its unique key gives
     it its call and its delay anew, so often that it is due `debounce_max` after it was accepted at
@@ -130,6 +130,12 @@ def all_created(ids: Iterable[str]) -> list[Enqueued]:
     return list(map(NEW_ANSWER, zip(ids, repeat(True))))  # noqa: FBT003 - a field of a tuple
 
 
+# In the body of a job that another program has made.
+FOREIGN = b'"given":'
+# In the body of a job that others may follow.
+FLOW, SINK = b'"flow":', b'"sink":'
+
+
 class Claim(Struct, frozen=True, gc=False):
     """A claimed job, and who runs the attempt; for a reclaimed one, who lost it.
 
@@ -171,6 +177,16 @@ class Claim(Struct, frozen=True, gc=False):
     def attempt(self) -> int:
         """The number of this attempt, from 1."""
         return self.retry_count + 1
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether no app has made the job, so that it may lack what its task declares."""
+        return FOREIGN in self.body
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether the job may be followed by others when it is done."""
+        return FLOW in self.body or SINK in self.body
 
 
 class Attempt(Struct, frozen=True, omit_defaults=True):

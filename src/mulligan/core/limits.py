@@ -24,6 +24,8 @@ MOST_NAMES = 8
 # Among how many limits a name is looked for: a family may have many names in use.
 ALL_LIMITS = 1_000_000
 MOST_COST = 1_000_000
+# A limit may live in any shard of an app, of which there are no more (`core/shards.py`).
+LAST_HOME = 1023
 MOST_RATE = 1_000_000_000
 # From so many microseconds on that refill a cost of 1, each is rounded up to a whole one.
 LONG_UNIT = 1000
@@ -41,6 +43,7 @@ class Limit(Struct, frozen=True, omit_defaults=True):
 
     With `burst` the rate is a token bucket: at most `burst + rate * w / per` in any window of w.
     With `pause_on_retry_after`, a job that is told to come back later pauses the limit for all.
+    `home` is the shard in which the limit lives, with all jobs that name it.
     """
 
     concurrency: int | None = None
@@ -48,6 +51,7 @@ class Limit(Struct, frozen=True, omit_defaults=True):
     per: Seconds = 1.0
     burst: int | None = None
     pause_on_retry_after: bool = False
+    home: int = 0
 
     def __post_init__(self) -> None:
         """Refuse a limit that says nothing, or under which no job could ever start."""
@@ -65,17 +69,25 @@ class Limit(Struct, frozen=True, omit_defaults=True):
                 )
         if self.burst is not None and self.rate is None:
             raise InvalidError(f"burst {self.burst!r} needs a rate; give rate= too")
+        if not is_whole(self.home) or not 0 <= self.home <= LAST_HOME:
+            raise InvalidError(
+                f"home {self.home!r} of a limit must be the number of a shard, from 0 to"
+                f" {LAST_HOME}; mulligan status lists the shards"
+            )
         # a number, since stores read it
         force_setattr(self, "per", check_seconds("per", self.per, least=0.001, most=LONGEST_PER))
 
     def __str__(self) -> str:
-        """As people say it: 60 per 60 s in bursts of 10, 8 at a time."""
+        """As people say it: 60 per 60 s in bursts of 10, 8 at a time, in shard 2."""
         words = []
         if self.rate is not None:
             bursts = "" if self.burst is None else f" in bursts of {self.burst}"
-            words.append(f"{self.rate} per {span(seconds(self.per))}{bursts}")
+            per = span(seconds(self.per)).replace(".0 s", " s")
+            words.append(f"{self.rate} per {per}{bursts}")
         if self.concurrency is not None:
             words.append(f"{self.concurrency} at a time")
+        if self.home:
+            words.append(f"in shard {self.home}")
         return ", ".join(words)
 
     @property

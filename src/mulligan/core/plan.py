@@ -15,9 +15,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mulligan.core.checks import rounded
-from mulligan.core.lane import Lane
+from mulligan.core.lane import Lane, Priority
 
 Kind = Literal["urgent", "retry", "fresh"]
+KIND_OF: dict[int, Kind] = {
+    Priority.NORMAL: "fresh",
+    Priority.RETRY: "retry",
+    Priority.URGENT: "urgent",
+    Priority.URGENT_RETRY: "urgent",
+}
 # Shares are counted in millionths of a start, so that sums of them are exact.
 ONE = 1_000_000
 Entry = TypeVar("Entry")

@@ -12,7 +12,7 @@ class Reschedule(Struct, frozen=True):
     """Done as a whole if the record of the schedule is still `before`, or else not at all.
 
     Records are None where there is none. `withdraw` are ids of ticks to delete if they are pending
-    and have never started. An `edit` is news to who places ticks.
+    and have never started. An `edit` makes the workers that place ticks look again.
     """
 
     name: str

@@ -12,8 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from mulligan.core.checks import LONGEST, Seconds, check_seconds, seconds
-from mulligan.core.classes import check_classes, type_name
+from mulligan.core.checks import LONGEST, Seconds, check_classes, check_seconds, seconds, type_name
 from mulligan.core.errors import UNREADABLE, InvalidError, StoreError
 
 Jitter = Literal["none", "full", "decorrelated"]

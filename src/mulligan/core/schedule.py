@@ -16,7 +16,7 @@ from msgspec.structs import asdict, fields, replace
 from mulligan.core.checks import NAME_LIMIT, check_name
 from mulligan.core.errors import UNREADABLE, InvalidError
 from mulligan.core.flow import ROOT_LIMIT, Flow
-from mulligan.core.job import NewJob, encode
+from mulligan.core.job import FLOW, NewJob, encode
 from mulligan.core.timing import Timing, said_by, timing_of
 
 CatchUp = Literal["one", "none", "all"]
@@ -218,7 +218,7 @@ def check_timing(name: str, cron: str | None, every: Any, timezone: str | None) 
 
 def body_of(body: bytes, job: str) -> bytes:
     """The body of the job of this id: the jobs of a chain are named after the first of them."""
-    if b'"flow":' not in body:
+    if FLOW not in body:
         return body
     parts = _decode_fields(body)
     flow = parts.get("flow", NOTHING)

@@ -70,11 +70,16 @@ def merged_lane(one: LaneStats, other: LaneStats) -> LaneStats:
 
 
 def merged_worker(one: WorkerView, other: WorkerView) -> WorkerView:
-    """A worker as two shards know it: it is alive if one of them has seen it lately."""
+    """A worker as two shards know it: it is alive if one of them has seen it lately.
+
+    A shard may know it only from before it was dead, and joined anew elsewhere.
+    """
+    first, last = sorted((one, other), key=lambda each: each.joined_at)
+    was_dead = first.beat_at + first.worker.lease <= last.joined_at
     return WorkerView(
         one.worker,
         max(one.beat_at, other.beat_at),
-        min(one.joined_at, other.joined_at),
+        (last if was_dead else first).joined_at,
         one.live or other.live,
         one.running + other.running,
     )

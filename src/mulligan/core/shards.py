@@ -19,19 +19,23 @@ from mulligan.core.errors import UNREADABLE, InvalidError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Capped
 from mulligan.core.job import Job, NewJob
-from mulligan.core.plan import ONE, ClaimPlan, Limit, Source
+from mulligan.core.limit_homes import home_of_limits, limits_of
+from mulligan.core.limits import LAST_HOME
+from mulligan.core.plan import ClaimPlan, Limit, Source
 from mulligan.core.stats import ShardView
 
-MOST_SHARDS = 1024
-# The shard of what belongs to no one job: limits, schedules, counts and notes.
+MOST_SHARDS = LAST_HOME + 1
+# The shard of what belongs to no one job: schedules, counts, notes, and limits without `home=`.
 HOME = 0
 # Under this name of a schedule each shard keeps which one it is; no schedule can have it.
 CARD = "\x01shard"
+# Under this one the first shard keeps the homes of limits.
+HOMES = "\x01homes"
+NO_HOMES: Mapping[str, int] = {}
 # None of the marks below: a caller may choose a number as an id.
 _TAG = re.compile(r"(0|[1-9]\d{0,3})_")
 # What follows from a job has its id, and then one of these.
 _END_OF_ROOT = re.compile(r"[.~@]")
-LIMITED = b'"limits":'
 
 
 # -- where a job lives ---------------------------------------------------------------------------
@@ -78,27 +82,25 @@ def home_of_key(queue: str, key: str, layout: Layout) -> int:
     return home_of_name(f"{queue}\x00{key}", layout)
 
 
-def names_limits(job: NewJob | Job) -> bool:
-    """Whether the job, or perhaps one that follows from it, names limits."""
-    return job.limits is not None or LIMITED in job.body
+def home_of(job: NewJob | Job, layout: Layout, homes: Mapping[str, int] = NO_HOMES) -> int:
+    """Where a new job is stored; `homes` are those of limits, by their names.
 
-
-def home_of(job: NewJob | Job, layout: Layout) -> int:
-    """Where a new job is stored.
-
-    Members of a gather are with the job that gathers them, jobs that name limits in the home of
-    limits, those of a unique key in that of the key, and all others where their id says.
+    Members of a gather are with the job that gathers them, jobs that name limits, or are followed
+    by one that does, in the home of these, those of a unique key in that of the key, and all others
+    where their id says.
     """
+    limits = home_of_limits(limits_of(job), homes)
     if job.gather is not None or job.awaits:
         home = home_of_id(job.gather or job.id, layout)
-        if home != HOME and names_limits(job):
+        if limits is not None and limits != home:
             raise InvalidError(
-                f"job {job.id!r} names limits, which live in shard {HOME}, and its gather lives in"
-                f" shard {home}; leave id= of the gather away, so that it is put there"
+                f"job {job.id!r} names limits, which live in shard {limits}, and its gather lives"
+                f" in shard {home}; leave id= of the gather away, so that it is put there, and have"
+                " all limits of a gather share a home"
             )
         return home
-    if names_limits(job):
-        return HOME
+    if limits is not None:
+        return limits
     if job.unique_key is not None:
         return home_of_key(job.key_queue, job.unique_key, layout)
     check_tag(job.id, layout)
@@ -134,42 +136,6 @@ def absent(shards: Sequence[ShardView]) -> list[str]:
         for each in shards
         if each.away is not None
     ]
-
-
-# -- whose turn it is ----------------------------------------------------------------------------
-
-
-class Turns:
-    """Whose turn it is among shards with work: the one that is owed most, in millionths of a start.
-
-    What a claim takes from a shard is owed to the others that had work as well, in equal parts. A
-    shard without work is owed nothing, so that none saves up for a burst.
-    """
-
-    def __init__(self, count: int) -> None:
-        self.owed = [0] * count
-        self._last = count - 1
-
-    def order(self, among: Iterable[int]) -> list[int]:
-        """The shards in the order in which to ask them; of equals the one asked longest ago."""
-        count = len(self.owed)
-        return sorted(
-            among, key=lambda shard: (-self.owed[shard], (shard - self._last - 1) % count)
-        )
-
-    def settle(self, taken: Mapping[int, int], dry: Iterable[int]) -> None:
-        """Note what a claim took from each shard that it asked, and which of them have no more."""
-        for shard in dry:
-            self.owed[shard] = 0
-        emptied = set(dry)
-        waiting = [shard for shard in range(len(self.owed)) if shard not in emptied]
-        for shard, number in taken.items():
-            self._last = shard
-            if shard in emptied or not waiting:
-                continue
-            for each in waiting:
-                self.owed[each] += number * ONE // len(waiting)
-            self.owed[shard] -= number * ONE
 
 
 # -- what each is given of a cap -----------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Signatures: a signed job can be neither forged nor changed by whoever can write to the store.
+"""Signatures: who can write to the store can neither forge nor change a signed job.
 
 A signature covers a job's id, its task and its body. It travels as the last field of the body,
 `"signed":"KEY:MAC"`, where KEY names the key and MAC is the HMAC-SHA256 of what it covers.

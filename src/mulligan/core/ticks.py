@@ -32,7 +32,7 @@ KEEP_UNDECLARED = 7 * 86_400.0
 def put(before: Stored | None, new: Schedule, now: float) -> Reschedule:
     """Store the schedule, or give the stored one this call and timing.
 
-    Its next tick takes the place of the one that was placed. One that is paused stays so.
+    Its next tick replaces the one that was placed. One that is paused stays so.
     """
     if before is None:
         begun = replace(new, changed_at=now, handled=now)

@@ -71,10 +71,8 @@ def longest_debounce(debounce: float, debounce_max: float | None) -> float:
     return debounce * DEBOUNCES if debounce_max is None else debounce_max
 
 
-def throttled_keep(keep: int | None, unique_for: float | None) -> int | None:
-    """For how long a job is kept: a throttled one for as long as it holds its key."""
-    if unique_for is None:
-        return keep
+def throttled_keep(keep: int | None, unique_for: float) -> int:
+    """For how many seconds a throttled job is kept: at least as long as it holds its key."""
     usual = Settings().keep_done if keep is None else keep
     return min(ceil(max(usual, unique_for)), LONGEST_KEEP)
 

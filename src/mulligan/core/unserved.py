@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Unserved(NamedTuple):
     """Due jobs of a queue for one region, or for any, that no live worker may take.
 
-    Fresh jobs and retries are counted apart, since some workers take only one of them.
+    Fresh jobs and retries are counted separately, since some workers take only one of them.
     """
 
     queue: str
