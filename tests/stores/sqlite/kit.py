@@ -10,9 +10,9 @@ from pathlib import Path
 SQL = {
     room: import_module(f"mulligan.stores.sqlite.{room}").SQL
     for room in (
-        *("claim", "commit", "enqueue", "gather", "lane_members", "lanes", "limit_states"),
-        *("limits", "line_members", "lines", "named_limits", "operate", "read"),
-        *("record", "runs", "schedules", "transaction", "wakeup", "workers"),
+        *("claim", "commit", "enqueue", "gather", "lanes", "limit_states"),
+        *("limits", "lines", "named_limits", "operate", "read"),
+        *("record", "runs", "schedules", "stand", "transaction", "wakeup", "workers"),
     )
 }
 

@@ -11,9 +11,9 @@ import pytest
 
 from mulligan.stores.sqlite import SqliteStore, wal
 from mulligan.stores.sqlite.wal import Checkpointer
-from tests.contract.making import job
+from tests.contract.builders import job
 
-PATIENCE = 60
+LONGEST_WAIT = 60
 
 
 class Thread:
@@ -34,7 +34,7 @@ class Thread:
             raise self.failure
         row = self.db.execute(statement).fetchone()
         self.copied += 1
-        assert self.may_go_on.wait(PATIENCE)
+        assert self.may_go_on.wait(LONGEST_WAIT)
         return SimpleNamespace(fetchone=lambda: row)
 
     def close(self):
@@ -87,7 +87,7 @@ def write(db, pages):
 def look(checkpointer):
     """Look, and have the thread finish what it is asked for."""
     checkpointer.look()
-    assert checkpointer._idle.wait(PATIENCE)
+    assert checkpointer._idle.wait(LONGEST_WAIT)
 
 
 @contextmanager
@@ -214,7 +214,7 @@ async def test_what_a_store_writes_reaches_its_file_without_a_commit_for_it(
     store = SqliteStore(f"sqlite:///{path}{option}", inline=inline)
     await store.open()
     await store.enqueue([job(str(number)) for number in range(1000)])
-    give_up = time.monotonic() + PATIENCE
+    give_up = time.monotonic() + LONGEST_WAIT
     while jobs_in(path, tmp_path / "alone.db") < 1000:
         assert time.monotonic() < give_up
     await store.close()

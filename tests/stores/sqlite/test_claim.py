@@ -1,7 +1,7 @@
 """What a claim asks of the file."""
 
 from mulligan.core.lane import Lane
-from tests.contract.making import BOB, claim, job, names, source
+from tests.contract.builders import BOB, claim, job, names, source
 from tests.stores.sqlite.kit import traced
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
 from mulligan.stores.sqlite import SqliteStore, connection
-from tests.contract.making import body, claim, done, job, jobs
+from tests.contract.builders import body, claim, done, job, jobs
 from tests.store_kit import handle
 from tests.stores.sqlite.kit import pragma
 

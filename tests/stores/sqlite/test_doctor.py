@@ -11,7 +11,7 @@ from mulligan.core.finding import Finding
 from mulligan.stores.contract import Store
 from mulligan.stores.sqlite import SqliteStore, doctor
 from mulligan.stores.sqlite.doctor import LEAST_FREE, LITTLE_FREE, MIB
-from tests.contract.making import jobs
+from tests.contract.builders import jobs
 from tests.reading.dumps import changes, dump
 from tests.store_kit import handle
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from mulligan.core.fields import NEW_JOB, OPTIONS, names_of
 from mulligan.stores.sqlite.enqueue import are_alike
 from mulligan.stores.sqlite.wal import PAGE_HEADER, wal_path
-from tests.contract.making import job, jobs
+from tests.contract.builders import job, jobs
 from tests.stores.sqlite.kit import SQL, foreign, rows, traced
 
 # Another value of each field, but for those in which jobs that are alike may differ.

@@ -6,7 +6,7 @@ from mulligan.core.job import Claim, Job
 from mulligan.core.lane import Lane
 from mulligan.core.worker import Worker
 from mulligan.stores.sqlite import fields
-from tests.contract.making import ANN, begin, job
+from tests.contract.builders import ANN, begin, job
 from tests.stores.sqlite.kit import explain
 
 

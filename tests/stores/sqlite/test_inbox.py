@@ -13,7 +13,7 @@ from mulligan.core.lane import Lane, Priority
 from mulligan.core.page import Selection
 from mulligan.core.retry import PRESETS, Retry
 from mulligan.core.settings import Settings
-from tests.contract.making import ANN, BOB, claim, job, names, source, start
+from tests.contract.builders import ANN, BOB, claim, job, names, source, start
 from tests.store_kit import handle
 from tests.stores.sqlite.kit import foreign, rows
 

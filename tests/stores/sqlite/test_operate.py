@@ -1,7 +1,7 @@
 """What leaves the file."""
 
 from mulligan.core.counts import Count
-from tests.contract.making import ANN, BOB, begin, job
+from tests.contract.builders import ANN, BOB, begin, job
 from tests.stores.sqlite.kit import rows
 
 

@@ -17,7 +17,7 @@ TABLES = "job|lane|held|line|fairness_key|running|ended|attempt|permit|note"
         ("lanes", "rows", "lane_priority=? AND (due,sequence)>(?,?) AND due<?)"),
         ("lanes", "lease", "lane_priority=? AND (due,sequence)>(?,?) AND (due,sequence)<(?,?))"),
         ("lanes", "take", "lane_priority=? AND (due,sequence)>(?,?) AND (due,sequence)<(?,?))"),
-        ("lane_members", "leave_lane", "lane_priority=? AND due=? AND sequence=?)"),
+        ("stand", "leave_lane", "lane_priority=? AND due=? AND sequence=?)"),
         ("lines", "first_of", "held_line"),
         (
             "lines",
@@ -45,7 +45,12 @@ TABLES = "job|lane|held|line|fairness_key|running|ended|attempt|permit|note"
         ("workers", "next_holder", "running_worker"),
         ("operate", "expired", "lane_expires"),
         ("operate", "expired", "held_expires"),
-        ("read", "ended_group", "ended_queue"),
+        ("read", "ended_group", "ended_queue (queue=? AND status>?)"),
+        ("read", "ended_group", "ended_queue (queue>?)"),
+        ("read", "next_lane", f"{IN_LANE.removesuffix('=?')}>?)"),
+        ("read", "next_lane", "lane USING PRIMARY KEY (queue=? AND scope>?)"),
+        ("read", "next_lane", "lane USING PRIMARY KEY (queue>?)"),
+        ("read", "lane_times", f"{IN_LANE} AND due>?)"),
         ("operate", "prune", "ended_queue"),
         ("enqueue", "unique_holder", "job_unique"),
         (
@@ -113,7 +118,8 @@ def test_jobs_are_found_by_key(db, room, name):
     ("room", "name", "index"),
     [
         ("read", "lanes", "SCAN lane"),
-        ("read", "ended", "USING COVERING INDEX ended_queue"),
+        ("read", "all_ended", "USING COVERING INDEX ended_queue"),
+        ("read", "ended_in_group", "USING COVERING INDEX ended_queue"),
         ("read", "delayed", "USING COVERING INDEX lane_delayed"),
         ("read", "held", "USING COVERING INDEX held_line"),
         ("read", "gathering", "USING COVERING INDEX held_line"),

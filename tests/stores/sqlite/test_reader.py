@@ -1,7 +1,7 @@
 """Who only reads a file."""
 
 from mulligan.stores.sqlite import SqliteStore
-from tests.contract.making import jobs
+from tests.contract.builders import jobs
 
 
 async def test_a_file_that_others_have_open_is_read_through_its_log_by_any_name(store, path, url):

@@ -12,7 +12,7 @@ from mulligan.core.lane import Lane, Priority
 from mulligan.core.page import Selection
 from mulligan.core.worker import Worker
 from mulligan.stores.sqlite import runner
-from tests.contract.making import claim, jobs
+from tests.contract.builders import claim, jobs
 from tests.store_kit import handle
 from tests.stores.sqlite.kit import finished, line_of
 
@@ -20,7 +20,7 @@ WORK = """
 import asyncio, sys
 from mulligan.core.worker import Worker
 from mulligan.stores.sqlite import SqliteStore
-from tests.contract.making import claim, done, jobs
+from tests.contract.builders import claim, done, jobs
 
 async def main(url, name):
     store = SqliteStore(url)

@@ -11,7 +11,7 @@ from mulligan.core.errors import StoreError
 from mulligan.core.fields import JOB, NEW_JOB, names_of
 from mulligan.core.page import Selection
 from mulligan.stores.sqlite import SqliteStore, schema
-from tests.contract.making import claim, jobs, names
+from tests.contract.builders import claim, jobs, names
 from tests.store_kit import handle
 from tests.stores.sqlite.kit import foreign, pragma
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mulligan.stores.sqlite.sockets import folder_of
-from tests.contract.making import ANN, claim, jobs
+from tests.contract.builders import ANN, claim, jobs
 from tests.store_kit import handle
 from tests.stores.sqlite.kit import exists, rows, sockets_of, wakeup_folder
 

@@ -8,7 +8,7 @@ import pytest
 
 from mulligan.core.errors import InvalidError
 from mulligan.stores.sqlite import SqliteStore
-from tests.contract.making import BOB, begin, done, job, jobs
+from tests.contract.builders import BOB, begin, done, job, jobs
 from tests.stores.sqlite.kit import rows
 
 

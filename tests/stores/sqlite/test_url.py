@@ -4,7 +4,7 @@ import pytest
 
 from mulligan.core.errors import InvalidError
 from mulligan.stores.sqlite import SqliteStore
-from tests.contract.making import claim, jobs, names
+from tests.contract.builders import claim, jobs, names
 
 
 async def test_a_relative_path_is_taken_from_the_working_directory(tmp_path, monkeypatch):

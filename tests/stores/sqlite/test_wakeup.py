@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from mulligan.core.worker import Worker
-from tests.contract.making import ANN, BOB, claim, jobs, names
+from tests.contract.builders import ANN, BOB, claim, jobs, names
 from tests.store_kit import handle
 from tests.stores.sqlite.kit import exists, finished, line_of, rows, sockets_of
 
@@ -12,7 +12,7 @@ SLEEP = """
 import asyncio, sys
 from mulligan.core.worker import Worker
 from mulligan.stores.sqlite import SqliteStore, store as module
-from tests.contract.making import claim, names
+from tests.contract.builders import claim, names
 
 async def main(url, name):
     module.LOOK_EVERY = 600.0  # only its socket can wake it

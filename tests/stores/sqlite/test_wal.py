@@ -11,7 +11,7 @@ import pytest
 from mulligan.core.errors import StoreError
 from mulligan.core.page import Selection
 from mulligan.stores.sqlite import SqliteStore
-from tests.contract.making import ANN, BOB, claim, done, jobs, names
+from tests.contract.builders import ANN, BOB, claim, done, jobs, names
 from tests.store_kit import handle
 from tests.stores.sqlite.kit import pragma
 

@@ -22,17 +22,18 @@ NO_LIMIT = 1 << 30
 def claim(
     tx: Transaction, plan: ClaimPlan, worker: Worker, socket: Callable[[], str | None]
 ) -> Claimed:
-    """Walk the plan and hand its jobs to the worker; who gets too few is noted as a sleeper."""
+    """Walk the plan and lease its jobs to the worker; one that gets too few becomes a sleeper."""
     check_batch(plan.demand)
-    epoch, lapses_at, *sleeping = tx.db.execute(_BEGIN, (worker.id, worker.id)).fetchone()
+    begin = tx.db.execute(_BEGIN, (worker.id, worker.id)).fetchone()
+    epoch, lapses_at, has_lines, *sleeping = begin
     if lapses_at is None or lapses_at <= tx.now:
         epoch += join(tx, worker, anew=True)
     if plan.epoch != epoch:
         return Claimed([], stale=True)
     tx.claimant = worker.id
-    lanes = Lanes(tx, plan, worker)
+    lanes = Lanes(tx, plan, worker, has_lines=bool(has_lines))
     walk(plan, lanes)
-    lanes.limits.settle()
+    lanes.settle()
     left = tuple(group_waits(group, lanes, tx.now) for group in plan.groups)
     again_in = None
     if lanes.number < plan.demand:

@@ -23,12 +23,12 @@ from mulligan.core.outcome import (
 )
 from mulligan.core.settings import HISTORY_LIMIT, check_batch
 from mulligan.stores.sqlite.enqueue import add, stands_in_lane
-from mulligan.stores.sqlite.fields import ATTEMPT_ROW, attempt_row, listed, marks
+from mulligan.stores.sqlite.fields import ATTEMPT_ROW, as_json, attempt_row, listed, marks
 from mulligan.stores.sqlite.gather import Arrival, Member, arrive, miss
-from mulligan.stores.sqlite.lane_members import join_lanes
 from mulligan.stores.sqlite.limits import Held, release
 from mulligan.stores.sqlite.lines import LineBook
-from mulligan.stores.sqlite.statements import as_json, load
+from mulligan.stores.sqlite.stand import join_lanes
+from mulligan.stores.sqlite.statements import load
 from mulligan.stores.sqlite.transaction import (
     Transaction,
     close,
@@ -192,7 +192,7 @@ class Batch:
         return "written"
 
     def settle(self) -> None:
-        """Write what was collected, and free what those held that were written."""
+        """Write what was collected, and free the permits of the jobs that were written."""
         self.flush()
         release(self._tx, self._written)
         self._written.clear()

@@ -135,7 +135,7 @@ class Connection:
         return retry_while_locked(lambda: self._transact(works), self._url.path)
 
     def _is_repaired(self, error: StoreError) -> bool:
-        """Whether it failed because of another program's damage, and may succeed now."""
+        """Whether it failed because of what another program wrote, and may succeed now."""
         if NO_TEXT in str(error) and self._db.text_factory is str:
             # From now on what is no UTF-8 is read as far as possible.
             self._db.text_factory = decode_leniently

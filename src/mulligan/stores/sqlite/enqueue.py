@@ -22,8 +22,7 @@ from mulligan.stores.sqlite.fields import (
     plain_row,
     shared_row,
 )
-from mulligan.stores.sqlite.lane_members import join_lanes, leave_lane
-from mulligan.stores.sqlite.line_members import stand_in_lines
+from mulligan.stores.sqlite.stand import join_lanes, leave_lane, stand_in_lines
 from mulligan.stores.sqlite.statements import load
 from mulligan.stores.sqlite.transaction import Transaction
 
@@ -218,7 +217,7 @@ def hold(tx: Transaction, first: int, last: int) -> None:
 
 
 def existing(tx: Transaction, job: NewJob, number: int) -> Enqueued:
-    """The job that was there before this one, which would have had this number."""
+    """The stored job that this one repeats; `number` is what this one would have had."""
     if tx.db.execute(_IS_STORED, (job.id, number)).fetchone():
         return Enqueued(job.id, created=False)
     holder = unique_holder(tx, job.key_queue, job.unique_key)
@@ -246,13 +245,13 @@ class Keyed(Protocol):
 
 
 def free_lent_keys(tx: Transaction, jobs: Sequence[Keyed]) -> None:
-    """Have those that no longer hold the unique keys of these jobs give them up."""
+    """Release unique keys of these jobs that other jobs still have and no longer hold."""
     keys = [(job.key_queue, job.unique_key, tx.now) for job in jobs if job.unique_key is not None]
     tx.db.executemany(_FREE_LENT_KEY, keys)
 
 
 def debounce(tx: Transaction, holder: str, job: NewJob, sequence: int) -> None:
-    """Give a debounced job that waits to start the call of a later one, and put it off again."""
+    """Replace the call of a debounced job that has not started by a later one, and postpone it."""
     row = tx.db.execute(_DEBOUNCED, (holder,)).fetchone()
     if row is None:
         return

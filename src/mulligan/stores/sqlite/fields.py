@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
 from mulligan.core.checks import rounded
@@ -28,6 +29,11 @@ def listed(names: Sequence[str]) -> str:
 def marks(names: Sequence[str]) -> str:
     """A parameter for each column."""
     return ", ".join("?" * len(names))
+
+
+def as_json(value: Any) -> str:
+    """The value as text for json_each; newer releases of SQLite would misread bytes."""
+    return msgspec.json.encode(value).decode()
 
 
 # -- a new job is written ----------------------------------------------------------------------
@@ -58,7 +64,7 @@ NO_OPTIONS = tuple(DEFAULTS[name] for name in OPTIONS)
 
 
 def plain_row(job: NewJob, number: int, due: float, now: float) -> Row:
-    """What every job says; SQLite takes a bytearray and a plain int in a third of the time."""
+    """The columns of every job; SQLite binds a bytearray and a plain int in a third of the time."""
     priority = int(job.priority)
     lane = (job.region, priority, due, 0 if job.awaits else number)
     made = (due > now, first_token(number), now, priority, bytearray(job.body))
@@ -66,7 +72,7 @@ def plain_row(job: NewJob, number: int, due: float, now: float) -> Row:
 
 
 def options_row(job: NewJob, now: float) -> Row:
-    """What only some jobs say."""
+    """The columns that only some jobs set."""
     expires_at = None if job.expires is None else now + job.expires
     key_queue = None if job.unique_key is None else job.key_queue
     debounce_until = None if job.debounce_max is None else rounded(now + job.debounce_max)
@@ -74,7 +80,7 @@ def options_row(job: NewJob, now: float) -> Row:
     return (expires_at, key_queue, debounce_until, unique_until, *said_options_of(job))
 
 
-# Of jobs that are alike each has its own of these, and of the rest all have the same.
+# The columns in which jobs that are alike differ; in all others they are the same.
 OWN = ("number", "id", "body")
 _FROM_OWN = {**{name: name for name in OWN}, "sequence": "number", "token": "number * ?"}
 ALIKE_LIST = ", ".join(_FROM_OWN.get(name, "?") for name in PLAIN_COLUMNS)
@@ -83,7 +89,7 @@ said_alike_of = attrgetter(*SAID_ALIKE)
 
 
 def alike_rows(rows: int) -> str:
-    """What jobs that are alike have of their own, as the rows of VALUES."""
+    """The columns in which jobs that are alike differ, as the rows of VALUES."""
     return ", ".join([f"({marks(OWN)})"] * rows)
 
 
@@ -167,7 +173,7 @@ def claims_of(lane: Lane, rows: Sequence[Row], worker: Worker, now: float) -> li
     # fmt: on
 
 
-# A job that runs says of its lease what another may reclaim.
+# What the claim of a reclaimed job takes from the row of its lease.
 _OF_RUNNING = {
     "token": "running.token + 1",
     "worker": "running.worker",

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from mulligan.core.gather import arrives_at, cancelled_value, failure_in, purged_value
 from mulligan.core.job import never_arrives
 from mulligan.core.lane import Lane
-from mulligan.stores.sqlite.lane_members import cancel_stored, stop_holding
+from mulligan.stores.sqlite.stand import cancel_stored, stop_holding
 from mulligan.stores.sqlite.statements import load
 from mulligan.stores.sqlite.transaction import Transaction
 
@@ -82,7 +82,7 @@ def arrive(tx: Transaction, arrivals: Sequence[Arrival]) -> None:
         if count.job is not None:
             less = count.left - count.job.awaits
             tx.db.execute(_COUNT, (less, count.failed, count.cancelled, count.job.number))
-    for sequence, number in complete:  # only what awaits none any more stands in a line
+    for sequence, number in complete:  # a job that still awaits others stands in no line
         stands_in_lane, *lane = tx.db.execute(_MAKE_DUE, (tx.now, sequence, number)).fetchone()
         stop_holding(tx, number)
         if stands_in_lane:

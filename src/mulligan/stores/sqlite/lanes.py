@@ -1,7 +1,7 @@
 """The lanes of a plan as a walk sees them, each read once per claim, in runs of rows."""
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 
 from mulligan.core.checks import rounded
 from mulligan.core.job import EXPIRED, Claim
@@ -21,13 +21,13 @@ from mulligan.core.lines import (
 )
 from mulligan.core.plan import ClaimPlan, Group, Limit, Source
 from mulligan.core.worker import Worker
-from mulligan.stores.sqlite.fields import CLAIMED, CLAIMED_LIST, WALKED, Row, claims_of
+from mulligan.stores.sqlite.fields import CLAIMED, CLAIMED_LIST, WALKED, Row, as_json, claims_of
 from mulligan.stores.sqlite.gather import member_of, miss
-from mulligan.stores.sqlite.lane_members import cancel_stored
 from mulligan.stores.sqlite.limits import Limits
 from mulligan.stores.sqlite.lines import LineBook, lined_lanes, text_of
 from mulligan.stores.sqlite.runs import Bounds, of_keys, of_line, take_turns
-from mulligan.stores.sqlite.statements import as_json, load
+from mulligan.stores.sqlite.stand import cancel_stored
+from mulligan.stores.sqlite.statements import load
 from mulligan.stores.sqlite.transaction import Transaction
 
 SQL = load("lanes", claimed=CLAIMED_LIST)
@@ -44,6 +44,7 @@ DUE, SEQUENCE, NUMBER, SPECIAL = range(len(WALKED))
 ID = len(WALKED) + CLAIMED.index("id")
 # Rows compare by (due, sequence).
 BEFORE_ALL: tuple[float, int] = (float("-inf"), 0)
+NO_LANES: frozenset[Lane] = frozenset()
 NO_WEIGHTS: Mapping[str, float] = {}
 
 
@@ -79,17 +80,19 @@ class LaneRows:
 class Lanes:
     """What `walk` asks of lanes and limits, answered from the database.
 
-    What is taken is leased to the worker at once, a run of neighbours in a lane at a time.
+    What is taken is leased to the worker at once, a run of neighbours in a lane at a time. Lines
+    and limits are looked at only if there are any: `has_lines` says whether a lane has lines.
     """
 
-    def __init__(self, tx: Transaction, plan: ClaimPlan, worker: Worker) -> None:
+    def __init__(
+        self, tx: Transaction, plan: ClaimPlan, worker: Worker, *, has_lines: bool
+    ) -> None:
         self._tx = tx
         self._demand = plan.demand
         self._weights = plan.weights
         self._worker = worker
-        self._lined = lined_lanes(tx)
-        self._book = LineBook(tx)
-        self.limits = Limits(tx)
+        self._lined = lined_lanes(tx) if has_lines else NO_LANES
+        self._limits: Limits | None = None
         self.number = 0
         self._taken: list[tuple[Lane, list[Row]]] = []
         self._expired: list[str] = []
@@ -99,6 +102,22 @@ class Lanes:
         self._find_heads(list(self._lanes.values()), text)
         for lane in self._lined & self._lanes.keys():
             advance(self._book, lane)
+
+    @cached_property
+    def _book(self) -> LineBook:
+        return LineBook(self._tx)
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of the plan."""
+        if self._limits is None:
+            self._limits = Limits(self._tx)
+        return self._limits
+
+    def settle(self) -> None:
+        """Write what was charged to limits and counted by them."""
+        if self._limits is not None:
+            self._limits.settle()
 
     def claims(self) -> list[Claim]:
         """What was taken, as claims of the worker."""

@@ -20,8 +20,8 @@ from mulligan.core.limits import (
     price,
     room_at,
 )
-from mulligan.stores.sqlite.fields import Row
-from mulligan.stores.sqlite.statements import as_json, load
+from mulligan.stores.sqlite.fields import Row, as_json
+from mulligan.stores.sqlite.statements import load
 from mulligan.stores.sqlite.transaction import Transaction
 
 SQL = load("limit_states")
@@ -61,7 +61,7 @@ class LimitStates:
         return self._stored
 
     def keep(self, name: str, limit: StoredLimit) -> None:
-        """Keep a limit, or forget one that says nothing."""
+        """Store a limit; delete one that neither an app nor an operator has set."""
         if limit.in_force is None:
             self._do(_FORGET_LIMIT, name)
         else:
@@ -81,7 +81,7 @@ class LimitStates:
         return self._states[name]
 
     def keep_state(self, name: str) -> None:
-        """Write what is used of a name, or forget it if that says nothing."""
+        """Write what is used of a name; delete it if nothing is."""
         state = self.state(name)
         if idle_from(self.limit_of(name), state) <= micros(self.now):
             self._do(_FORGET_STATE, name)
@@ -141,7 +141,7 @@ def rooms(limit: Limit | None, state: LimitState, cost: int, most: int, now: int
 
 
 def state_from(row: Row) -> LimitState:
-    """What is used of a limit, as it was kept."""
+    """What is used of a limit, from its page."""
     used, starts, full_at, paused_until = row
     return LimitState(used, decode_starts(starts), full_at, paused_until)
 

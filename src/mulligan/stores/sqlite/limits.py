@@ -19,6 +19,7 @@ _HELD_BY_JOB = SQL["held_by_job"]
 _STARTS = SQL["starts"]
 _COUNT_START = SQL["count_start"]
 _PRUNE_STARTS = SQL["prune_starts"]
+_STATE_NAMES = SQL["state_names"]
 
 # More than rounding can move a time, so that a range read from an index is wide enough.
 A_MOMENT = 0.001
@@ -136,3 +137,12 @@ def permits_used(tx: Transaction, key: str) -> int:
     """How many jobs hold a permit of the key."""
     used: int = tx.db.execute(_USED, (key,)).fetchone()[0]
     return used
+
+
+def prune_states(tx: Transaction) -> None:
+    """Delete the states of named limits that are as if the limit had never been used."""
+    names = tx.db.execute(_STATE_NAMES).fetchall()
+    if names:
+        book = LineBook(tx)
+        for (name,) in names:
+            book.keep_state(name)

@@ -19,9 +19,9 @@ from mulligan.core.lines import (
     opened,
     step_of,
 )
-from mulligan.stores.sqlite.fields import Row
+from mulligan.stores.sqlite.fields import Row, as_json
 from mulligan.stores.sqlite.limit_states import LimitStates
-from mulligan.stores.sqlite.statements import as_json, load
+from mulligan.stores.sqlite.statements import load
 from mulligan.stores.sqlite.transaction import Transaction
 
 SQL = load("lines")

@@ -36,13 +36,6 @@ def spend(tx: Transaction, name: str, cost: int) -> None:
     LineBook(tx).spend(name, cost)
 
 
-def prune_states(tx: Transaction) -> None:
-    """Forget what says no more than a new state would."""
-    book = LineBook(tx)
-    for name, *_ in tx.db.execute(_STATES).fetchall():
-        book.keep_state(name)
-
-
 def limits(tx: Transaction, most: int) -> list[LimitView]:
     """The limits that are stored or in use, in order of names."""
     book = LineBook(tx)

@@ -18,13 +18,12 @@ from mulligan.core.settings import check_batch
 from mulligan.stores.sqlite import record
 from mulligan.stores.sqlite.commit import add_history
 from mulligan.stores.sqlite.enqueue import free_lent_keys, hold, unique_holder
-from mulligan.stores.sqlite.fields import ADOPTED_COLUMNS, adopted_row, listed, marks
+from mulligan.stores.sqlite.fields import ADOPTED_COLUMNS, adopted_row, as_json, listed, marks
 from mulligan.stores.sqlite.gather import Member, keep_arrived, miss, purge_awaited, withdraw
-from mulligan.stores.sqlite.lane_members import cancel_stored, join_lanes
-from mulligan.stores.sqlite.limits import held_by, release
-from mulligan.stores.sqlite.named_limits import prune_states
+from mulligan.stores.sqlite.limits import held_by, prune_states, release
 from mulligan.stores.sqlite.read import ended_groups
-from mulligan.stores.sqlite.statements import as_json, load
+from mulligan.stores.sqlite.stand import cancel_stored, join_lanes
+from mulligan.stores.sqlite.statements import load
 from mulligan.stores.sqlite.transaction import Transaction, leave_ended
 
 SQL = load("operate", adopted_columns=listed(ADOPTED_COLUMNS), adopted_marks=marks(ADOPTED_COLUMNS))
@@ -65,7 +64,7 @@ Where = tuple[str, str]
 
 
 class State(NamedTuple):
-    """What is asked of a job before something is done with it."""
+    """What an operation reads of a job before it changes it."""
 
     number: int
     status: Status
@@ -89,7 +88,7 @@ def as_member(job: str, state: State) -> Member:
 
 
 def state_of(tx: Transaction, job: str) -> State | None:
-    """The state of the job, as what was done before in the transaction left it."""
+    """The state of the job now, with the changes that this transaction has made."""
     row = tx.db.execute(_STATE, (job,)).fetchone()
     return None if row is None else State(*row)
 
@@ -281,7 +280,7 @@ def pause(tx: Transaction, queue: str, *, paused: bool) -> None:
 
 
 def count(tx: Transaction, counts: Sequence[Count]) -> dict[Where, Health]:
-    """Add to the sums, and say how the queues and regions named are now."""
+    """Add to the sums; returns the health of the queues and regions named."""
     slot = tx.now // SLOT * SLOT
     tx.db.executemany(_COUNT, counts)
     tx.db.executemany(_COUNT_RECENT, [(*names, slot, value) for *names, value in counts])

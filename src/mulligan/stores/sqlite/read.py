@@ -1,19 +1,22 @@
 """Readers: jobs, their history, lists and counts."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
 
 import msgspec
 
 from mulligan.core.errors import UnknownJobError
-from mulligan.core.job import Attempt, Job
+from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import Lane
 from mulligan.core.page import Page, Selection, cursor_number
 from mulligan.core.settings import HISTORY_LIMIT
 from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import Worker, WorkerView
-from mulligan.stores.sqlite.fields import ATTEMPT_COLUMNS, JOB_LIST, job_of, listed
-from mulligan.stores.sqlite.statements import as_json, load
+from mulligan.stores.sqlite.counts import count_groups
+from mulligan.stores.sqlite.fields import ATTEMPT_COLUMNS, JOB_LIST, Row, as_json, job_of, listed
+from mulligan.stores.sqlite.statements import load
 from mulligan.stores.sqlite.transaction import Transaction
 
 SQL = load("read", job=JOB_LIST, attempt=listed(ATTEMPT_COLUMNS))
@@ -27,7 +30,12 @@ _PAGE_RUNNING = SQL["page_running"]
 _LANES = SQL["lanes"]
 _HELD = SQL["held"]
 _RUNNING = SQL["running"]
-_ENDED = SQL["ended"]
+_ENDED_IN_GROUP = SQL["ended_in_group"]
+_ALL_ENDED = SQL["all_ended"]
+_NEXT_LANE = SQL["next_lane"]
+_LANE_TIMES = SQL["lane_times"]
+_IN_LANE = SQL["in_lane"]
+_IN_LANES = SQL["in_lanes"]
 _DELAYED = SQL["delayed"]
 _GATHERING = SQL["gathering"]
 _WORKERS = SQL["workers"]
@@ -37,6 +45,8 @@ _AHEAD = SQL["ahead"]
 _TAIL = SQL["tail"]
 
 TOP = 2**63 - 1
+# So many lanes are counted one by one; of more, every job is looked at.
+FEW_LANES = 200
 
 decode_worker = msgspec.json.Decoder(Worker).decode
 
@@ -99,12 +109,14 @@ def page(
     return Page([job_of(row[1:]) for row in rows[:limit]], None if last is None else str(last))
 
 
-def ended_groups(tx: Transaction) -> Iterator[tuple[str, str]]:
+def ended_groups(tx: Transaction) -> Iterator[tuple[str, Status]]:
     """Each (queue, status) of which jobs have ended, found without going over the jobs."""
-    group = ("", "")
+    group: tuple[str, Any] = ("", "")
     # A name that is no text, by another program's hand, would be found after itself again.
-    while (found := tx.db.execute(_ENDED_GROUP, group).fetchone()) not in (None, group):
+    after = dict.fromkeys(("queue", "status"), "")
+    while (found := tx.db.execute(_ENDED_GROUP, after).fetchone()) not in (None, group):
         group = found
+        after = {"queue": group[0], "status": group[1]}
         yield group
 
 
@@ -115,7 +127,7 @@ def stats(tx: Transaction) -> Stats:
         now,
         lanes(tx),
         {(queue, region): number for queue, region, number in tx.db.execute(_RUNNING)},
-        {(queue, status): number for queue, status, number in tx.db.execute(_ENDED)},
+        ended(tx),
         {queue: DelayedStats(*numbers) for queue, *numbers in tx.db.execute(_DELAYED, (now, now))},
         [
             WorkerView(decode_worker(body), beat_at, joined_at, beat_at + lease > now, running)
@@ -125,12 +137,20 @@ def stats(tx: Transaction) -> Stats:
     )
 
 
+def ended(tx: Transaction) -> dict[tuple[str, Status], int]:
+    """How many jobs have ended, by queue and status."""
+    return count_groups(
+        ended_groups(tx),
+        lambda group, limit: number(tx, _ENDED_IN_GROUP, *group, limit),
+        lambda: number(tx, _ALL_ENDED),
+    )
+
+
 def lanes(tx: Transaction) -> list[LaneStats]:
     """The lanes that are not empty, with those whose jobs stand in lines."""
     parts: dict[Lane, list[tuple[int, int, float]]] = defaultdict(list)
-    for statement in (_LANES, _HELD):
-        for queue, scope, priority, *numbers in tx.db.execute(statement, (tx.now,)):
-            parts[Lane(queue, scope, priority)].append((numbers[0], numbers[1], numbers[2]))
+    for queue, scope, priority, *numbers in [*plain_lanes(tx), *tx.db.execute(_HELD, (tx.now,))]:
+        parts[Lane(queue, scope, priority)].append((numbers[0], numbers[1], numbers[2]))
     return [
         LaneStats(
             lane,
@@ -142,11 +162,46 @@ def lanes(tx: Transaction) -> list[LaneStats]:
     ]
 
 
+def plain_lanes(tx: Transaction) -> Iterable[Row]:
+    """(queue, scope, priority, ready, all, first due) of the jobs that stand in no line."""
+    found = list(islice(filled_lanes(tx), FEW_LANES + 1))
+    if len(found) > FEW_LANES:
+        yield from tx.db.execute(_LANES, (tx.now,))
+        return
+    counts = count_groups(
+        found,
+        lambda lane, limit: number(tx, _IN_LANE, *lane, limit),
+        lambda: number(tx, _IN_LANES),
+    )
+    for lane, many in counts.items():
+        later, first = tx.db.execute(_LANE_TIMES, named(lane) | {"now": tx.now}).fetchone()
+        yield (*lane, many - later, many, first)
+
+
+def filled_lanes(tx: Transaction) -> Iterator[tuple[str, str, int]]:
+    """Each lane in which a job stands, found without going over the jobs."""
+    lane = ("", "", -1)
+    while (found := tx.db.execute(_NEXT_LANE, named(lane)).fetchone()) not in (None, lane):
+        lane = found
+        yield lane
+
+
+def named(lane: tuple[str, str, int]) -> dict[str, str | int | float]:
+    """The lane as statements name its parts."""
+    return dict(zip(("queue", "scope", "priority"), lane, strict=True))
+
+
+def number(tx: Transaction, statement: str, *values: str | int) -> int:
+    """The one number that a statement gives."""
+    found: int = tx.db.execute(statement, values).fetchone()[0]
+    return found
+
+
 def depth(tx: Transaction, lane: Lane, limit: int) -> int:
     """How many jobs of the lane could start now, counted up to the limit."""
     asked = lane._asdict() | {"now": tx.now, "limit": limit}
-    number: int = tx.db.execute(_DEPTH, asked).fetchone()[0]
-    return number
+    found: int = tx.db.execute(_DEPTH, asked).fetchone()[0]
+    return found
 
 
 def ahead(tx: Transaction, job: str) -> int:
@@ -154,8 +209,7 @@ def ahead(tx: Transaction, job: str) -> int:
     row = tx.db.execute(_AHEAD, (job,)).fetchone()
     if row is None:
         raise UnknownJobError(f"job {job!r} is not stored")
-    number: int = row[0]
-    return number
+    return int(row[0])
 
 
 def tail(tx: Transaction, lane: Lane, due: float) -> str | None:

@@ -1,4 +1,4 @@
-"""Where the SQL runs: on a thread of its own or on the caller's; and how callers are answered."""
+"""Where SQL runs: on a thread of its own or on the caller's; and how callers are answered."""
 
 import asyncio
 import os
@@ -270,7 +270,7 @@ class Runner:
 
     def _wake_all(self, connection: Connection | Reader, wakeups: Sequence[WakeUp | Ended]) -> None:
         while wakeups:
-            # What a dead sleeper was to be woken for, another is woken for now.
+            # Another sleeper is woken instead of one whose process is gone.
             passed_on = [connection.run([work]) for work in self._wake(wakeups)]
             wakeups = [each for _, more in passed_on for each in more]
 

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from mulligan.core.checks import rounded
 from mulligan.core.lane import Lane
+from mulligan.core.limits import FOREVER
 from mulligan.core.lines import NO_KEY, Line, step_of
-from mulligan.stores.sqlite.fields import CLAIMED_LIST, WALKED, Row
-from mulligan.stores.sqlite.line_members import stage_at
+from mulligan.stores.sqlite.fields import CLAIMED_LIST, WALKED, Row, as_json
 from mulligan.stores.sqlite.lines import PURE, LineBook, text_of
-from mulligan.stores.sqlite.statements import as_json, load
+from mulligan.stores.sqlite.stand import stage_at
+from mulligan.stores.sqlite.statements import load
 from mulligan.stores.sqlite.transaction import Transaction
 
 SQL = load("runs", claimed=CLAIMED_LIST)
@@ -38,7 +39,7 @@ class Bounds(NamedTuple):
     def admit(self, row: Row, now: float) -> bool:
         """Whether the row may start now, before that of another lane."""
         return (
-            rounded(row[DUE] + self.waited) <= now
+            (row[DUE] + self.waited < now or rounded(row[DUE] + self.waited) <= now)
             and not 0 <= row[SPECIAL] <= now
             and (self.before is None or row[:2] < self.before[:2])
         )
@@ -109,22 +110,28 @@ def of_keys(
         return []
     present = book.present_turn(lane)
     own = book.key(lane, NO_KEY)
+    ready = None if own.ready is None else (own.turn, *own.ready)
+    steps: dict[float, int] = {}
     taken: list[Turn] = []
-    ends: int | None = None  # the next turn of a key that is taken from
-    for key, turn, named, *rest in found:
-        row = tuple(rest)
-        order = (turn, *row[:2])
+    ends = FOREVER  # the next turn of a key that is taken from
+    for each in found:
+        key, turn, named, due, sequence = each[:5]
+        row = each[3:]
         if (
             named
-            or (ends is not None and turn >= ends)
-            or (own.ready is not None and (own.turn, *own.ready) < order)
+            or turn >= ends
+            or (ready is not None and ready < (turn, due, sequence))
             or not bounds.admit(row, tx.now)
-            or not bounds.passes(turn, row, max(own.turn, present))
+            or not (bounds.first is None or bounds.passes(turn, row, max(own.turn, present)))
         ):
             break
-        present = max(turn, present)
-        following = present + step_of(weight(key))
-        ends = following if ends is None else min(ends, following)
+        weighs = weight(key)
+        step = steps.get(weighs)
+        if step is None:
+            step = steps[weighs] = step_of(weighs)
+        present = max(present, turn)
+        following = present + step
+        ends = min(ends, following)
         taken.append(Turn(key, present, following, row))
     return taken
 

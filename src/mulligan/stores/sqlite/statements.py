@@ -18,8 +18,6 @@ import re
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple, cast
 
-import msgspec
-
 _HEAD = re.compile(r"-- (name|fragment): ([a-z_]+)")
 _LIST = re.compile(r"\{(\w+)\}")
 
@@ -102,8 +100,3 @@ def fill(room: str, parts: list[Part], lists: dict[str, str]) -> Statements:
     if unused:
         raise FormatError(f"sql/{room}.sql: {', '.join(sorted(unused))} stands nowhere")
     return statements
-
-
-def as_json(value: Any) -> str:
-    """The value as text for json_each; newer releases of SQLite would misread bytes."""
-    return msgspec.json.encode(value).decode()

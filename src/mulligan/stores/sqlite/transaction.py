@@ -14,7 +14,8 @@ from mulligan.core.checks import rounded
 from mulligan.core.errors import InvalidError, StoreError
 from mulligan.core.job import first_token
 from mulligan.core.lane import Lane
-from mulligan.stores.sqlite.statements import as_json, load
+from mulligan.stores.sqlite.fields import as_json
+from mulligan.stores.sqlite.statements import load
 
 SQL = load("transaction")
 _LAST_NUMBER = SQL["last_number"]

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from mulligan.core.lane import Lane
 from mulligan.core.plan import ClaimPlan
+from mulligan.stores.sqlite.fields import as_json
 from mulligan.stores.sqlite.lanes import heads
-from mulligan.stores.sqlite.statements import as_json, load
+from mulligan.stores.sqlite.statements import load
 from mulligan.stores.sqlite.transaction import Transaction, WakeUp
 
 SQL = load("wakeup")

@@ -8,10 +8,10 @@ from mulligan.core.answers import Beat
 from mulligan.core.job import Claim, Lease
 from mulligan.core.worker import Worker
 from mulligan.stores.sqlite import wakeup
-from mulligan.stores.sqlite.fields import RECLAIMED_LIST
+from mulligan.stores.sqlite.fields import RECLAIMED_LIST, as_json
 from mulligan.stores.sqlite.limits import Held, release
 from mulligan.stores.sqlite.operate import facts
-from mulligan.stores.sqlite.statements import as_json, load
+from mulligan.stores.sqlite.statements import load
 from mulligan.stores.sqlite.transaction import Transaction
 
 SQL = load("workers", reclaimed=RECLAIMED_LIST)

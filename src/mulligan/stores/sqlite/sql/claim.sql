@@ -2,9 +2,11 @@
 
 -- name: begin
 -- ?1 and ?2 worker
--- gives (epoch, when the worker's lease runs out, then its row of `sleeper`), NULL where unknown
+-- gives (epoch, when the worker's lease runs out, 1 if any lane has lines, then its row of
+-- `sleeper`), NULL where unknown
 SELECT
     meta.value, worker.beat_at + worker.lease,
+    EXISTS (SELECT 1 FROM line) OR EXISTS (SELECT 1 FROM fairness_key),
     sleeper.asleep, sleeper.woken, sleeper.until, sleeper.socket, sleeper.plan
 FROM meta
 LEFT JOIN worker ON worker.id = ?

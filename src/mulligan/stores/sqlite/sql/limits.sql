@@ -44,3 +44,7 @@ ON CONFLICT (key, at) DO UPDATE SET count = count + excluded.count
 -- name: prune_starts
 -- ?1 key, ?2 until
 DELETE FROM start WHERE key = ? AND at <= ?
+
+-- name: state_names
+-- gives (name) of each limit of which something is used
+SELECT name FROM limit_state

@@ -64,7 +64,7 @@ WHERE number IN (SELECT number FROM running) AND :status = 'processing' AND {sel
 
 -- name: lanes
 -- ?1 now
--- gives (queue, scope, lane_priority, ready, all, first due) of lanes that are not empty
+-- gives (queue, scope, lane_priority, ready, all, first due) of lanes that are not empty, however many
 SELECT queue, scope, lane_priority, sum(due <= ?), count(*), min(due)
 FROM lane
 GROUP BY queue, scope, lane_priority
@@ -83,10 +83,6 @@ SELECT job.queue, coalesce(running.worker_region, job.region), count(*)
 FROM running
 CROSS JOIN job ON job.number = running.number
 GROUP BY 1, 2
-
--- name: ended
--- gives (queue, status, how many) of jobs that have ended
-SELECT queue, status, count(*) FROM ended GROUP BY queue, status
 
 -- name: delayed
 -- ?1 and ?2 now
@@ -112,12 +108,73 @@ FROM worker
 ORDER BY number
 
 -- name: ended_group
--- ?1 queue, ?2 status to go on after
+-- :queue, :status to go on after
 -- gives the next (queue, status) of which jobs have ended
-SELECT queue, status FROM ended
-WHERE (queue, status) > (?, ?)
-ORDER BY queue, status
+-- Two steps, since SQLite would walk over all that equal a pair to find what is greater.
+SELECT * FROM (
+    SELECT queue, status FROM ended WHERE queue = :queue AND status > :status ORDER BY status LIMIT 1
+)
+UNION ALL
+SELECT * FROM (
+    SELECT queue, status FROM ended WHERE queue > :queue ORDER BY queue, status LIMIT 1
+)
 LIMIT 1
+
+-- name: ended_in_group
+-- ?1 queue, ?2 status, ?3 limit
+-- gives how many jobs have ended so, up to the limit
+SELECT count(*) FROM (SELECT 1 FROM ended WHERE queue = ? AND status = ? LIMIT ?)
+
+-- name: all_ended
+-- gives how many there are; SQLite counts a whole table by its pages, in a tenth of the time
+SELECT count(*) FROM ended
+
+-- name: next_lane
+-- :queue, :scope, :priority to go on after
+-- gives the next lane that is not empty, as ended_group does
+SELECT * FROM (
+    SELECT queue, scope, lane_priority FROM lane
+    WHERE queue = :queue AND scope = :scope AND lane_priority > :priority
+    ORDER BY lane_priority LIMIT 1
+)
+UNION ALL
+SELECT * FROM (
+    SELECT queue, scope, lane_priority FROM lane
+    WHERE queue = :queue AND scope > :scope
+    ORDER BY scope, lane_priority LIMIT 1
+)
+UNION ALL
+SELECT * FROM (
+    SELECT queue, scope, lane_priority FROM lane
+    WHERE queue > :queue
+    ORDER BY queue, scope, lane_priority LIMIT 1
+)
+LIMIT 1
+
+-- name: lane_times
+-- :queue, :scope, :priority, :now
+-- gives (how many are not due yet, first due)
+SELECT
+    (
+        SELECT count(*) FROM lane
+        WHERE queue = :queue AND scope = :scope AND lane_priority = :priority AND due > :now
+    ),
+    (
+        SELECT due FROM lane
+        WHERE queue = :queue AND scope = :scope AND lane_priority = :priority
+        ORDER BY due LIMIT 1
+    )
+
+-- name: in_lane
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 limit
+-- gives how many jobs stand in the lane, up to the limit
+SELECT count(*) FROM (
+    SELECT 1 FROM lane WHERE queue = ? AND scope = ? AND lane_priority = ? LIMIT ?
+)
+
+-- name: in_lanes
+-- gives how many stand in all lanes, as all_ended does
+SELECT count(*) FROM lane
 
 -- name: depth
 -- :queue, :scope, :priority, :now, :limit
