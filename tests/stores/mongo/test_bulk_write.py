@@ -1,6 +1,7 @@
 """Many documents in one write, and writes that collide."""
 
 import pytest
+from pymongo import InsertOne, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError, OperationFailure
 
@@ -8,7 +9,7 @@ from mulligan.core.errors import StoreError
 from mulligan.stores.mongo import bulk_write
 from mulligan.stores.mongo.bulk_write import Change, statements
 from mulligan.stores.mongo.document import TO_WRITE
-from tests.contract.making import claim, done, jobs, names
+from tests.contract.builders import claim, done, jobs, names
 
 
 class Colliding:
@@ -161,3 +162,15 @@ def test_documents_whose_tokens_might_be_taken_for_each_other_are_written_one_by
     changes = [a_change("a", 1), a_change("b", 2), a_change("c", 4096), a_change("d", 2 * 4096)]
     asked = [each._filter["_id"] for each in statements(changes, "stamp")]
     assert asked == ["a", "b", {"$in": ["c", "d"]}]
+
+
+@pytest.mark.parametrize(
+    ("statement", "failure", "apart"),
+    [
+        (InsertOne({"_id": "a"}), DEADLOCK, True),
+        (InsertOne({"_id": "a"}), CONFLICT, False),
+        (UpdateOne({"_id": "a"}, {"$set": {"n": 1}}), DEADLOCK, False),
+    ],
+)
+def test_only_inserts_that_deadlocked_are_sent_again_far_apart(statement, failure, apart):
+    assert bulk_write.insert_deadlock([statement], {0: failure}) is apart

@@ -13,7 +13,7 @@ from mulligan.core.limits import Limit
 from mulligan.core.outcome import Returned
 from mulligan.core.plan import Cap
 from mulligan.core.worker import Worker
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     FRESH,
@@ -31,7 +31,7 @@ from tests.contract.making import (
 )
 from tests.history import InMemory, check, recorded
 from tests.store_kit import handle
-from tests.stores.mongo.making import pop, put_back
+from tests.stores.mongo.steps import pop, put_back
 
 ONE_AT_A_TIME = Limit(concurrency=1)
 
@@ -140,7 +140,7 @@ async def test_a_claim_finds_a_lane_that_another_process_was_first_to_use(store_
 
 
 async def test_a_lane_deeper_than_a_claim_looks_is_taken_in_order(store, clock, monkeypatch):
-    monkeypatch.setattr("mulligan.stores.mongo.heads.FURTHER", 2)
+    monkeypatch.setattr("mulligan.stores.mongo.reach.FURTHER", 2)
     batches = [[f"{batch}{n:02}" for n in range(15)] for batch in "abcd"]
     for batch in batches:
         await store.enqueue(jobs(*batch))

@@ -7,8 +7,8 @@ import pytest
 from mulligan.core.job import Claim
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Later, Outcome, Returned
-from tests.contract.making import BOB, FRESH, RETRY, again, claim, done, jobs, start
-from tests.stores.mongo.making import following, held_and_cancelled
+from tests.contract.builders import BOB, FRESH, RETRY, again, claim, done, jobs, start
+from tests.stores.mongo.steps import following, held_and_cancelled
 
 PUT_BACK: dict[str, tuple[Callable[[Claim], Outcome], Lane]] = {
     "retry": (again, RETRY),

@@ -10,7 +10,7 @@ from mulligan.core.errors import StoreUnavailableError
 from mulligan.stores import make_store
 from mulligan.stores.mongo.connection import Connection
 from mulligan.stores.mongo.url import parse_url
-from tests.contract.making import claim, job
+from tests.contract.builders import claim, job
 
 
 async def test_errors_do_not_show_the_password(monkeypatch):

@@ -7,9 +7,9 @@ from bson import Int64
 
 from mulligan.core.page import Selection
 from mulligan.stores.mongo import bulk_write
-from mulligan.stores.mongo.operate import move_dead
-from tests.contract.making import again, dead, done, job, jobs, start
-from tests.stores.mongo.making import crash, fail, held_and_cancelled
+from mulligan.stores.mongo.dead_letters import move_dead
+from tests.contract.builders import again, dead, done, job, jobs, start
+from tests.stores.mongo.steps import crash, fail, held_and_cancelled
 
 
 async def test_a_replayed_letter_keeps_the_numbers_of_other_programs_as_they_wrote_them(
@@ -91,7 +91,7 @@ async def test_a_letter_that_is_replayed_while_it_is_moved_leaves_no_copy(
             assert await moving.replay(["a"]) == [True]
         return written
 
-    monkeypatch.setattr("mulligan.stores.mongo.operate.write", replayed_after_the_copy)
+    monkeypatch.setattr("mulligan.stores.mongo.dead_letters.write", replayed_after_the_copy)
     await fail(moving, "a")
     assert database["tasks_dlq"].count_documents({}) == 0
     assert (await moving.page(Selection(status="failed"), 10)).jobs == []
@@ -107,7 +107,7 @@ async def test_a_letter_that_is_replayed_before_it_is_copied_leaves_no_copy(
         await moving.commit([again(await start(moving), delay=0)])
         return await bulk_write.write(collection, statements)
 
-    monkeypatch.setattr("mulligan.stores.mongo.operate.write", replayed_before_the_copy)
+    monkeypatch.setattr("mulligan.stores.mongo.dead_letters.write", replayed_before_the_copy)
     await fail(moving, "a")
     assert database["tasks_dlq"].count_documents({}) == 0
     assert tasks.count_documents({"_id": "a", "status": "pending"}) == 1
@@ -120,7 +120,7 @@ async def test_a_letter_whose_move_stopped_after_the_copy_may_be_replayed(
         await bulk_write.write(collection, statements)
         raise asyncio.CancelledError
 
-    monkeypatch.setattr("mulligan.stores.mongo.operate.write", copies_and_dies)
+    monkeypatch.setattr("mulligan.stores.mongo.dead_letters.write", copies_and_dies)
     with pytest.raises(asyncio.CancelledError):
         await fail(moving, "a")
     monkeypatch.undo()

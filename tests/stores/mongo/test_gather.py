@@ -10,10 +10,11 @@ from mulligan.core.lane import Lane
 from mulligan.core.page import Selection
 from mulligan.stores.memory import MemoryStore
 from mulligan.stores.mongo import repair
-from mulligan.stores.mongo.gather import Gatherer, keep
-from tests.contract.making import BOB, FRESH, claim, dead, done, job, names, start
+from mulligan.stores.mongo.arrivals import keep
+from mulligan.stores.mongo.gather import Gatherer
+from tests.contract.builders import BOB, FRESH, claim, dead, done, job, names, start
 from tests.store_kit import handle
-from tests.stores.mongo.making import crash, finish, pop, put_back
+from tests.stores.mongo.steps import crash, finish, pop, put_back
 
 GATHERED = Lane("gathered", "default", 0)
 

@@ -12,9 +12,9 @@ from mulligan.stores.mongo.document import TO_READ
 from mulligan.stores.mongo.inbox import private_fields
 from mulligan.stores.mongo.payload import MalformedError
 from mulligan.stores.mongo.read import job_of
-from tests.contract.making import ANYONE, REAPER, again, claim, dead, done, job, names, start
+from tests.contract.builders import ANYONE, REAPER, again, claim, dead, done, job, names, start
 from tests.store_kit import handle
-from tests.stores.mongo.making import RAW, moment, plain, without_outcome
+from tests.stores.mongo.steps import RAW, moment, plain, without_outcome
 
 
 async def test_a_plain_insert_is_a_job_in_the_default_queue_for_any_region(store, tasks, clock):

@@ -7,11 +7,12 @@ import pytest
 from mulligan.core.limits import Limit
 from mulligan.core.outcome import Done, LimitUse, Returned
 from mulligan.core.page import Selection
-from mulligan.stores.mongo.bookkeeper import GRACE, Bookkeeper
+from mulligan.stores.mongo.book import GRACE, Book
 from mulligan.stores.mongo.document import SECOND
 from mulligan.stores.mongo.pages import Pages
-from tests.contract.making import ANN, BOB, again, begin, claim, done, job, jobs, names
-from tests.stores.mongo.making import crash
+from tests.contract.builders import ANN, BOB, again, begin, claim, done, job, jobs, names
+from tests.store_kit import handle
+from tests.stores.mongo.steps import crash, moment, plain
 
 ONE = Limit(concurrency=1)
 K = '{"k":1}'
@@ -132,6 +133,69 @@ async def test_what_was_charged_for_a_job_that_was_not_got_is_given_back(limited
     assert ((await view(limited)).running, (await view(limited)).used) == (1, 1)
 
 
+BUCKET = Limit(rate=10, per=1, burst=1)
+
+
+async def test_a_claim_that_others_were_quicker_than_starts_when_it_is_charged(
+    store, another, clock, monkeypatch
+):
+    """It read the clock and stood still; what it would be charged for was forgotten since."""
+    await store.set_limit("k", BUCKET, declared=True)
+    await store.enqueue(jobs("a", "b", limits=K))
+    read = store._book.ledger.read
+
+    async def late():
+        monkeypatch.undo()
+        [first] = (await claim(another, worker=BOB)).claims
+        clock.advance(0.2)
+        await another.commit([done(first)])
+        return await read()
+
+    monkeypatch.setattr(store._book.ledger, "read", late)
+    [second] = (await claim(store)).claims
+    assert second.started_at == clock()
+
+
+async def test_a_claim_whose_clock_is_behind_starts_no_earlier_than_the_last_change(
+    store, store_url, clock
+):
+    await store.set_limit("k", BUCKET, declared=True)
+    await store.enqueue(jobs("a", "b", limits=K))
+    began = clock()
+    [first] = (await claim(store, worker=BOB)).claims
+    clock.advance(0.2)
+    await store.commit([done(first)])
+    async with handle(store_url, lambda: began + 0.05) as behind:
+        [second] = (await claim(behind)).claims
+    assert second.started_at == clock()
+
+
+async def test_what_falls_due_while_a_claim_opens_the_book_is_claimed_with_it(
+    limited, tasks, clock, monkeypatch
+):
+    await limited.enqueue(jobs("a", limits=K))
+    tasks.insert_one(plain(clock, "b", next_retry_at=moment(clock.now + 0.1)))
+    read = limited._book.ledger.read
+
+    async def late():
+        monkeypatch.undo()
+        clock.advance(0.2)
+        return await read()
+
+    monkeypatch.setattr(limited._book.ledger, "read", late)
+    assert sorted(names(await claim(limited, demand=2))) == ["a", "b"]
+
+
+async def test_a_server_whose_clock_was_set_back_goes_by_it(store, store_url, clock):
+    await store.set_limit("k", BUCKET, declared=True)
+    await begin(store, job("a", limits=K))
+    async with handle(store_url, lambda: clock() - 3600) as earlier:
+        assert names(await claim(earlier)) == []
+        await earlier.enqueue([job("b", limits='{"other":1}')])
+        [second] = (await claim(earlier)).claims
+    assert second.started_at == clock() - 3600
+
+
 async def test_permits_of_leases_that_nobody_has_are_freed(limited, another, tasks, clock):
     """Another program finished what we ran, or the claim died before it gave them back."""
     [first] = await begin(limited, job("a", limits=K))
@@ -152,7 +216,7 @@ async def test_only_leases_that_may_be_over_are_looked_at_before_permits_are_fre
     await limited.enqueue(jobs("b", "c", "d", limits=K))
     tasks.update_one({"_id": first.id}, {"$set": {"status": "done"}})
     asked: list[list[str]] = []
-    dead, read = Bookkeeper.dead, Pages._jobs
+    dead, read = Book.dead, Pages._jobs
 
     async def and_others_begin(book, holders):
         found = await dead(book, holders)
@@ -163,7 +227,7 @@ async def test_only_leases_that_may_be_over_are_looked_at_before_permits_are_fre
         asked.append([key for _, key in needs])
         await read(pages, needs)
 
-    monkeypatch.setattr(Bookkeeper, "dead", and_others_begin)
+    monkeypatch.setattr(Book, "dead", and_others_begin)
     monkeypatch.setattr(Pages, "_jobs", counted)
     clock.advance(GRACE / SECOND)
     await another.promote(100)

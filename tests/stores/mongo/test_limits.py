@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from mulligan.core.plan import Cap
-from tests.contract.making import ANN, BOB, FRESH, RETRY, again, claim, done, jobs, names, source
-from tests.stores.mongo.making import crash, held_and_cancelled
+from tests.contract.builders import ANN, BOB, FRESH, RETRY, again, claim, done, jobs, names, source
+from tests.stores.mongo.steps import crash, held_and_cancelled
 
 
 async def test_a_permit_that_died_with_its_claim_is_freed_within_a_lease(

@@ -1,6 +1,6 @@
 """Replays on MongoDB."""
 
-from tests.contract.making import BOB, FRESH, claim, dead, jobs, start
+from tests.contract.builders import BOB, FRESH, claim, dead, jobs, start
 
 
 async def test_a_dead_letter_is_replayed_though_it_was_claimed_before_we_looked(

@@ -6,7 +6,7 @@ from collections import Counter
 from datetime import timedelta
 
 from mulligan.core.lane import Lane
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     FRESH,
     REAPER,
@@ -21,7 +21,7 @@ from tests.contract.making import (
     start,
 )
 from tests.store_kit import handle
-from tests.stores.mongo.making import TEN_MINUTES, finish, moment, plain, pop, put_back
+from tests.stores.mongo.steps import TEN_MINUTES, finish, moment, plain, pop, put_back
 
 
 async def test_another_program_reads_what_mulligan_enqueued(store, tasks, clock):

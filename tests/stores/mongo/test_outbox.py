@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from tests.contract.making import ANN, BOB, FRESH, REAPER, claim, done, job, jobs, names, start
-from tests.stores.mongo.making import crash, following
+from tests.contract.builders import ANN, BOB, FRESH, REAPER, claim, done, job, jobs, names, start
+from tests.stores.mongo.steps import crash, following
 
 
 async def test_next_jobs_are_delivered_after_a_crash_right_behind_the_commit(

@@ -6,8 +6,8 @@ from bson import Int64, ObjectId
 
 from mulligan.core.page import Selection
 from mulligan.stores.mongo.document import LAST_DATE, SECOND
-from tests.contract.making import ANYONE, RETRY, begin, dead, jobs
-from tests.stores.mongo.making import moment, plain
+from tests.contract.builders import ANYONE, RETRY, begin, dead, jobs
+from tests.stores.mongo.steps import moment, plain
 
 
 async def test_whatever_size_the_server_keeps_a_number_in_it_comes_out_as_one(store, tasks):

@@ -7,10 +7,10 @@ import pytest
 from mulligan.core.page import Selection
 from mulligan.core.reschedule import Reschedule
 from mulligan.stores.mongo import schedules
-from mulligan.stores.mongo.bookkeeper import GRACE
+from mulligan.stores.mongo.book import GRACE
 from mulligan.stores.mongo.document import PLACING, SECOND
-from tests.contract.making import FRESH, done, job, start
-from tests.stores.mongo.making import crash
+from tests.contract.builders import FRESH, done, job, start
+from tests.stores.mongo.steps import crash
 
 A, B, C = (b'{"n":%d}' % n for n in range(3))
 FIRST = Reschedule("a", None, A, place=(job("t1", delay=60), job("t2", delay=90)))

@@ -8,9 +8,9 @@ import pytest
 from mulligan.core.job import Adopted
 from mulligan.core.page import Selection
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import BOB, claim, dead, done, job, names, start
+from tests.contract.builders import BOB, claim, dead, done, job, names, start
 from tests.store_kit import handle
-from tests.stores.mongo.making import crash, finish
+from tests.stores.mongo.steps import crash, finish
 
 
 class Tasks:

@@ -4,7 +4,7 @@ import pytest
 
 from mulligan.core.errors import InvalidError
 from mulligan.stores import make_store
-from tests.contract.making import jobs
+from tests.contract.builders import jobs
 from tests.store_kit import handle
 
 

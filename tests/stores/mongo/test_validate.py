@@ -5,8 +5,8 @@ from bson import Binary, Int64
 
 from mulligan.core.limits import Limit
 from mulligan.core.outcome import Later
-from tests.contract.making import ANN, REAPER, again, begin, claim, dead, done, jobs, names
-from tests.stores.mongo.making import RAW, without_outcome
+from tests.contract.builders import ANN, REAPER, again, begin, claim, dead, done, jobs, names
+from tests.stores.mongo.steps import RAW, without_outcome
 
 ODD_KEYS = [{"a": 1}, 7, Int64(2**40), Binary(b"x")]
 

@@ -5,8 +5,8 @@ from contextlib import suppress
 
 import pymongo
 
-from tests.contract.making import ANN, ANYONE, FRESH, claim, jobs, names
-from tests.stores.mongo.making import plain
+from tests.contract.builders import ANN, ANYONE, FRESH, claim, jobs, names
+from tests.stores.mongo.steps import plain
 
 
 async def test_a_sleeping_worker_is_woken_by_a_plain_insert(store, tasks, clock):

@@ -8,8 +8,8 @@ from mulligan.core.decide import decide
 from mulligan.core.outcome import Lost
 from mulligan.core.worker import Worker
 from mulligan.stores import make_store
-from tests.contract.making import ANN, BOB, REAPER, claim, done, jobs, names, start
-from tests.stores.mongo.making import TEN_MINUTES, plain, pop
+from tests.contract.builders import ANN, BOB, REAPER, claim, done, jobs, names, start
+from tests.stores.mongo.steps import TEN_MINUTES, plain, pop
 
 
 async def test_an_abandoned_pop_is_reclaimed_ten_minutes_after_its_last_sign(store, tasks, clock):

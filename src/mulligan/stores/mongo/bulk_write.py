@@ -26,12 +26,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 DUPLICATE, WRITE_CONFLICT = 11000, 112
-# The label that a server gives an error after which the same may be sent again.
+# The label of errors after which a server allows the same command to be sent again.
 TRANSIENT = "TransientTransactionError"
 # A server that stands on PostgreSQL passes on its message, under a number of its own.
 DEADLOCK = "deadlock detected"
 TRIES = 20
 PAUSE = 0.01
+# Inserts of one unique key wait for each other, for those too that come back meanwhile: after a
+# deadlock of inserts the pause is up to so many times as long, until one of them has got through.
+INSERTS_APART = 50
 # Nobody claims a job so often between a read and the write that follows it.
 APART = TOKENS_PER_LIFE // 4
 TOKEN, SEQUENCE = "mulligan.token", "mulligan.sequence"
@@ -67,16 +70,29 @@ async def write(collection: AsyncCollection[Any], statements: Sequence[Statement
             add(written, error.details).refused |= refused
             if not collided:
                 return written
-            left = collided
+            left, apart = collided, 1.0
+            if insert_deadlock(statements, failed):
+                apart = INSERTS_APART * random.random()
         except OperationFailure as error:
             if not has_collided(error.details or {}) or tries == TRIES:
                 raise
-        await asyncio.sleep(pause(tries))
+            apart = 1.0
+        await asyncio.sleep(apart * pause(tries))
     return written
 
 
+def insert_deadlock(
+    statements: Sequence[Statement], failed: Mapping[int, Mapping[str, Any]]
+) -> bool:
+    """Whether an insert failed since it and others waited for each other."""
+    return any(
+        isinstance(statements[at], InsertOne) and DEADLOCK in each.get("errmsg", "")
+        for at, each in failed.items()
+    )
+
+
 def pause(tries: int) -> float:
-    """How long to wait after so many tries; by chance, so that those who collided come apart."""
+    """How long to wait after so many tries; at random, so that rivals do not collide again."""
     return PAUSE * tries * (0.5 + random.random())
 
 
@@ -87,7 +103,7 @@ def add(written: Written, reply: Mapping[str, Any]) -> Written:
 
 
 def has_collided(error: Mapping[str, Any]) -> bool:
-    """Whether the statement came to nothing because others wrote the same documents."""
+    """Whether the statement was undone because others wrote the same documents."""
     return (
         error.get("code") == WRITE_CONFLICT
         or DEADLOCK in error.get("errmsg", "")
@@ -227,7 +243,7 @@ def statement(group: list[Change]) -> UpdateOne | UpdateMany:
 
 
 def new_stamp(now: int = 0) -> str:
-    """A name for one write that no other has, and the time it was made where that matters."""
+    """A unique name for one write, with the time at which it was made where that matters."""
     return f"{now:x}.{secrets.token_hex(8)}"
 
 

@@ -1,4 +1,4 @@
-"""Claims: a trial walk over what was read, then fenced writes, then a look at what they gave."""
+"""Claims: a trial walk over what was read, fenced writes, and a look at what these wrote."""
 
 import asyncio
 import random
@@ -17,7 +17,8 @@ from mulligan.core.lane import Lane
 from mulligan.core.plan import ONE, ClaimPlan, Group, Rate, Walked, walk
 from mulligan.core.worker import Worker
 from mulligan.stores.mongo import limits
-from mulligan.stores.mongo.bookkeeper import Bookkeeper
+from mulligan.stores.mongo.arrivals import Owed, owed_if_cancelled
+from mulligan.stores.mongo.book import Book
 from mulligan.stores.mongo.bulk_write import Change, new_stamp
 from mulligan.stores.mongo.connection import rows
 from mulligan.stores.mongo.document import (
@@ -30,19 +31,21 @@ from mulligan.stores.mongo.document import (
     stands_in_line,
 )
 from mulligan.stores.mongo.fields import claim_of
-from mulligan.stores.mongo.gather import Gatherer, Owed, owed_if_cancelled
+from mulligan.stores.mongo.gather import Gatherer
 from mulligan.stores.mongo.heads import NO_LANE, Heads
 from mulligan.stores.mongo.leases import Leases, from_lines
 from mulligan.stores.mongo.pages import MissingPageError
 from mulligan.stores.mongo.snapshot import Candidate, MissingError, Snapshot, Taken, Trial
 from mulligan.stores.mongo.validate import stands_as_put
-from mulligan.stores.mongo.wakeup import News, until
+from mulligan.stores.mongo.wakeup import FOREVER, News, until
 from mulligan.stores.mongo.walk import Desk, LinedTrial, open_book
 from mulligan.stores.mongo.workers import Workers
 
 LOOKS = 50
-# So long a claim waits at most after others were quicker to change the book.
+# The longest wait of a claim after another process changed the book first.
 A_MOMENT = 0.01
+# A worker that has got some jobs and looks again so soon need not be woken before.
+SOON = 0.01
 
 
 class ClaimCall(Struct):
@@ -53,6 +56,8 @@ class ClaimCall(Struct):
     now: int
     alive: int
     registered: float | None = None
+    # Whether it has got jobs.
+    got: bool = False
     # What was found expired owes this to those that await it, who are told in the end.
     owed: list[Owed] = []
     # What is to be done about the book of lines when it is closed again: jobs that were charged to
@@ -76,9 +81,7 @@ class Round(Struct, frozen=True):
 class Claimer:
     """Turns plans into claims."""
 
-    def __init__(
-        self, workers: Workers, book: Bookkeeper, gatherer: Gatherer, leases: Leases
-    ) -> None:
+    def __init__(self, workers: Workers, book: Book, gatherer: Gatherer, leases: Leases) -> None:
         self.connection = workers.connection
         self.wakeup = workers.wakeup
         self.workers = workers
@@ -106,6 +109,7 @@ class Claimer:
         for _ in range(LOOKS):
             seen = await self.look(call, rest_of(plan, claims))
             claims += seen.claims
+            call.got = bool(claims)
             if seen.in_vain:
                 await asyncio.sleep(random.random() * A_MOMENT)
             if seen.stale:
@@ -129,7 +133,13 @@ class Claimer:
         ledger = self.book.ledger
         async with ledger.lock:
             desk = await open_book(self.connection, ledger, lined, plan.demand, call.now)
+            # Others may have changed the book since this claim began.
+            call.now = desk.root.time(await self.connection.now())
+            if snapshot.has_come(call.now):
+                return Round([], again=True)
             seen = await self.try_out(call, plan, snapshot, desk)
+        await ledger.finish_last()
+        await self.connection.reach.renew()
         await self.book.take_in(desk.pages)
         await self.close_book(call)
         return seen
@@ -169,8 +179,16 @@ class Claimer:
         if len(trial.taken) < plan.demand and self.heads.come_forward(snapshot.lanes):
             return Round([], again=True)
         await self.set_aside(trial)
-        wakes = until(now, walked.again_in)
+        again_in = walked.again_in
+        wakes = until(now, again_in)
         registers = len(trial.taken) < plan.demand and call.registered != wakes
+        if registers and (trial.taken or call.got):
+            if call.registered is not None:
+                # What it has got is not to wait for a third look: it sleeps no longer than it said.
+                again_in = sooner(again_in, call.registered - seconds(now))
+                registers = False
+            else:
+                registers = again_in is None or again_in > SOON
         taking = self.take(trial, call, stamp)
         if registers:
             (docs, limited), _ = await asyncio.gather(taking, self.register(call, wakes))
@@ -184,10 +202,10 @@ class Claimer:
         return Round(
             claims,
             walked.left,
-            0.0 if trial.in_vain else walked.again_in,
+            0.0 if trial.in_vain else again_in,
             heads,
             # A worker that is told to ask again at once sees then what came between.
-            again=(registers and walked.again_in != 0.0)
+            again=(registers and again_in != 0.0)
             or len(claims) < len(trial.taken)
             or trial.in_vain,
             in_vain=trial.in_vain,
@@ -290,13 +308,15 @@ class Claimer:
         if written is None:
             trial.in_vain = True
             return {}
+        for each in taken:
+            self.connection.reach.took(each.candidate.doc["mulligan"]["lane"])
         call.news += book.news
         trial.ended |= {c.key for c in expired if c.key in written}
         call.unused += [t for t in taken if t.candidate.key not in written]
         return await self.leases.documents(taken, leases, written & leases.keys(), book.stamp)
 
     async def make_good(self, lost: list[Taken]) -> None:
-        """Others may have found a limit reached by permits that were given up again."""
+        """Wake sleepers that may have found a limit full of permits that are now given back."""
         await self.wakeup.wake(
             [News(limit=key) for key in sorted({k for t in lost for k in t.permits})]
         )
@@ -309,7 +329,7 @@ class Claimer:
 
 
 def by_lane(heads: Mapping[Any, list[Doc]]) -> tuple[dict[Any, list[Doc]], list[Doc]]:
-    """What stands in each lane as mulligan has put it there, and what does not."""
+    """The documents of each lane that stand as mulligan put them there, and all others."""
     stands: dict[Any, list[Doc]] = {lane: [] for lane in heads}
     moved: list[Doc] = []
     for lane, head in heads.items():
@@ -348,6 +368,12 @@ def rest_of(plan: ClaimPlan, claims: list[Claim]) -> ClaimPlan:
 def lanes_of(group: Group) -> list[Lane]:
     """The lanes that a group takes from."""
     return [source.lane for tier in group.tiers for source in tier]
+
+
+def sooner(again_in: float | None, seconds: float) -> float | None:
+    """Whichever comes first, now at the earliest."""
+    first = seconds if again_in is None else min(again_in, seconds)
+    return None if first == FOREVER else max(0.0, first)
 
 
 def needs_any(taken: Taken, keys: set[str]) -> bool:

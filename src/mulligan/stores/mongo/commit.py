@@ -21,9 +21,11 @@ from mulligan.core.outcome import (
     Verdict,
 )
 from mulligan.core.settings import HISTORY_LIMIT
-from mulligan.stores.mongo.bookkeeper import Bookkeeper
+from mulligan.stores.mongo.arrivals import Owed, owed_by, owed_if_cancelled
+from mulligan.stores.mongo.book import Book
 from mulligan.stores.mongo.bulk_write import Change
 from mulligan.stores.mongo.connection import Connection
+from mulligan.stores.mongo.dead_letters import move_dead
 from mulligan.stores.mongo.document import (
     HELD_BY_US,
     KEPT_KEY,
@@ -51,10 +53,9 @@ from mulligan.stores.mongo.document import (
 from mulligan.stores.mongo.enqueue import deliver, hand_on_key, write_where_free
 from mulligan.stores.mongo.events import Event, ending, events_in, joining, owing, using
 from mulligan.stores.mongo.fields import new_document
-from mulligan.stores.mongo.gather import Gatherer, Owed, owed_by, owed_if_cancelled
+from mulligan.stores.mongo.gather import Gatherer
 from mulligan.stores.mongo.leases import Leases
 from mulligan.stores.mongo.limits import free_caps
-from mulligan.stores.mongo.operate import move_dead
 from mulligan.stores.mongo.outbox import Box, pack, set_beside, take_away
 from mulligan.stores.mongo.unique import stays_taken
 from mulligan.stores.mongo.validate import set_invalid_aside
@@ -87,7 +88,7 @@ class Committer:
         self,
         connection: Connection,
         wakeup: Wakeup,
-        book: Bookkeeper,
+        book: Book,
         gatherer: Gatherer,
         leases: Leases,
     ) -> None:
@@ -113,7 +114,7 @@ class Committer:
         await self.follow(written, now)
         missed = {outcomes[w.index].lease.job for w in writes if w.change.key not in keys}
         later = {outcome.lease.job for _, outcome, _ in valid[len(together) :]}
-        # Whatever else the batch holds for these jobs is judged anew as well.
+        # All other outcomes of the batch for these jobs are decided anew as well.
         left = [at for at, each in enumerate(outcomes) if each.lease.job in missed | later]
         if left:
             again = await self.commit([outcomes[at] for at in left])
@@ -199,7 +200,7 @@ def at_once(valid: list[Valid]) -> list[Valid]:
     gathering: set[str] = set()
     for at, (_, outcome, doc) in enumerate(valid):
         gather = doc["mulligan"].get("gather")
-        # Who awaits a cancelled job is cancelled as well, and may have any key.
+        # The job that awaits a cancelled one is cancelled as well, and may have any key.
         cancels = gather is not None and isinstance(outcome, Cancelled)
         if unique_key_of(doc) in keys or gather in gathering or (keys and cancels):
             return valid[:at]
@@ -343,7 +344,7 @@ class OutcomeWriter:
         self._stand(write, lane, line, write.doc["mulligan"]["due"])
 
     def _stand(self, write: Write, lane: Lane, line: LineName | None, due: int) -> None:
-        """Somebody is to know that the job stands there."""
+        """Note that the job stands there, for the book and for sleepers."""
         if line is None:
             write.news = [News(lane_name(lane), due)]
         else:

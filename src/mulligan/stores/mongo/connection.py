@@ -1,6 +1,6 @@
 """The connection to one database: its collections, the store's clock and counter, fenced writes.
 
-What every other room stands on, and what the errors of the driver mean.
+What all other files of this store use, and what the errors of the driver mean.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from mulligan.stores.mongo.bulk_write import (
     write,
 )
 from mulligan.stores.mongo.document import TO_READ, Doc, micros, of_date
+from mulligan.stores.mongo.reach import Reach
 from mulligan.stores.mongo.url import StoreUrl
 
 Collection = AsyncCollection[Doc]
@@ -98,6 +99,7 @@ class Connection:
             return RetryingCollection(database, name, codec_options=TO_READ, read_preference=reads)
 
         self.tasks = named()
+        self.reach = Reach(self.tasks)
         self.dlq = named("_dlq")
         self.outbox = named("_outbox")
         self.arrivals = named("_arrivals")
@@ -167,7 +169,7 @@ class Connection:
         return await self.meta.find_one({"_id": "facts"}) or {}
 
     async def epoch(self) -> int:
-        """How often what plans are made from has changed."""
+        """The epoch: how often the facts that plans are made from have changed."""
         facts = await self.meta.find_one({"_id": "facts"}, {"epoch": 1}) or {}
         return int(facts.get("epoch", 0))
 

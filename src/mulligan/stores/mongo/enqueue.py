@@ -14,7 +14,7 @@ from pymongo import InsertOne, UpdateMany
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.settings import check_batch
 from mulligan.stores.mongo import unique
-from mulligan.stores.mongo.bookkeeper import Bookkeeper
+from mulligan.stores.mongo.book import Book
 from mulligan.stores.mongo.bulk_write import Change, write
 from mulligan.stores.mongo.connection import Connection, rows
 from mulligan.stores.mongo.document import (
@@ -31,9 +31,9 @@ from mulligan.stores.mongo.wakeup import News, Wakeup, news_of
 
 
 class Enqueuer:
-    """How jobs come in."""
+    """Accepts jobs."""
 
-    def __init__(self, connection: Connection, wakeup: Wakeup, book: Bookkeeper) -> None:
+    def __init__(self, connection: Connection, wakeup: Wakeup, book: Book) -> None:
         self.connection = connection
         self.wakeup = wakeup
         self.book = book
@@ -277,7 +277,7 @@ def with_rivals(some: Sequence[Doc], docs: Sequence[Doc]) -> list[Doc]:
 
 
 async def insert_new(connection: Connection, docs: list[Doc]) -> list[Doc]:
-    """Insert in one command what breaks no unique index; returns that."""
+    """Insert, in one command, the documents that break no unique index; returns these."""
     if not docs:
         return []
     there = (await write(connection.tasks, [InsertOne(doc) for doc in docs])).refused

@@ -92,12 +92,12 @@ def using(doc: Doc, use: LimitUse | None, now: int) -> list[Event]:
 
 
 def holder_of(key: Any, token: int) -> str:
-    """A lease as limits know it whose permits it holds."""
+    """The name of a lease in the limits whose permits it holds."""
     return f"{token}/{key}"
 
 
 def owing(change: Change, events: Sequence[Event]) -> None:
-    """Have the change leave with its job those of the events that would be lost otherwise."""
+    """Have the change write into its job those of the events that must not be lost."""
     if owed := [event.field for event in events if event.owed]:
         change.update.setdefault("$push", {})[UNBOOKED] = {"$each": owed}
 
@@ -113,7 +113,7 @@ def events_in(doc: Doc) -> list[Event]:
 
 
 def event_from(doc: Doc, field: Doc) -> Event:
-    """An event that the document says; raises what reading one that was spoilt does."""
+    """An event as its document says it; raises one of INVALID_RECORD if it is broken."""
     stamped_at(field["id"])
     data = {name: value for name, value in field.items() if name not in ("id", "kind")}
     line = None

@@ -78,7 +78,7 @@ class StoredFacts:
         self.counts = counts
 
     async def begin(self) -> None:
-        """Store that nothing is known, where there are no facts yet."""
+        """Store empty facts, where there are none yet."""
         said = {"$setOnInsert": NOTHING}
         await self.connection.meta.update_one({"_id": "facts"}, said, upsert=True)
 
@@ -104,7 +104,7 @@ class StoredFacts:
         )
 
     async def count(self, counts: Sequence[Count]) -> dict[QueueRegion, Health]:
-        """Add to what is counted, and say how the queues and regions named are now."""
+        """Add to what is counted; returns the health of the queues and regions named."""
         now = await self.connection.now()
         await self.counts.add(counts, now)
         named = {(each.queue, each.region) for each in counts}
@@ -115,7 +115,7 @@ class StoredFacts:
         return {where: health[where] for where in named}
 
     async def add_region(self, region: str) -> None:
-        """The first worker ever of a region changes every plan."""
+        """Note the first worker ever of a region: it changes every plan."""
         reply = await self.connection.meta.update_one(
             {"_id": "facts", "regions": {"$ne": region}},
             {"$addToSet": {"regions": region}, "$inc": {"epoch": 1}},
@@ -168,7 +168,7 @@ class StoredFacts:
         await self.wakeup.wake_all()
 
     async def change(self, read: Doc, fields: Doc, *, turns_plans: bool = True) -> bool:
-        """Change facts that were read so, and wake all if plans turn; False if others were first.
+        """Change facts that are as they were read, and wake all if plans change; False if not.
 
         A probe changes a breaker and no plan, so the epoch alone does not tell what was read.
         """

@@ -1,8 +1,6 @@
 """The heads of lanes: the first jobs of each, read in one command with the epoch.
 
-Some servers sort all that a lane holds to find what is first in it. So a deep lane is read as a
-whole now and then, and in between only the part that falls due by some time: the head of that part
-is the head of the lane, if it is long enough.
+Of a deep lane only a part is read, as far as its `reach` goes.
 
 Claims of several processes read the same head, and one gets it. So for a moment after it lost, a
 claim stands back: it begins behind what the others may be about to take.
@@ -16,15 +14,13 @@ from msgspec import Struct
 from mulligan.stores.mongo.connection import BOOK, DEFAULT_TASK, LANE, PAGE, Connection
 from mulligan.stores.mongo.document import SECOND, Doc
 from mulligan.stores.mongo.inbox import STRAYS, strays
+from mulligan.stores.mongo.reach import ORDER
 from mulligan.stores.mongo.snapshot import PROJECTION
 
 # Documents of other programs, which stand in no lane yet.
 NO_LANE = None
 # How many of these a claim reads that expects none: so that it knows when the next one is due.
 FEW_STRAYS = 10
-# After a look at a whole lane, the next looks go over so many times as many jobs as it read.
-FURTHER = 30
-ORDER = {"mulligan.due": 1, "mulligan.sequence": 1}
 # For so long a claim stands back at most; then it takes what is first, whoever else wants it.
 STANDS_BACK = SECOND
 # After so many losses it stands back no further.
@@ -60,7 +56,6 @@ class Heads:
         self.many_strays = False
         # The lanes that had lines at the last look.
         self.lined: frozenset[str] = frozenset()
-        self._reach: dict[LaneName, int] = {}
         self._back: dict[LaneName, Back] = {}
 
     async def read(
@@ -81,11 +76,12 @@ class Heads:
             _, more = await self._ask(dict.fromkeys(short, WHOLE), limit)
             heads |= more
         for lane in [*short, *(lane for lane, part in parts.items() if part.due is None)]:
-            await self._measure(lane, heads[lane], limit)
+            if lane is not NO_LANE:
+                await self.connection.reach.measure(lane, len(heads[lane]), limit)
         return epoch, heads
 
     def stand_back(self, lanes: Iterable[str], demand: int, now: int) -> None:
-        """Others were quicker in these lanes: for a moment leave them what they may take next."""
+        """Other claims got the jobs of these lanes: for a moment, leave them the next ones."""
         for lane in lanes:
             before = self._back.get(lane) or Back(0, now + STANDS_BACK, 0)
             losses = min(before.losses + 1, MOST_LOSSES)
@@ -93,7 +89,7 @@ class Heads:
             self._back[lane] = Back(skips, before.until, losses)
 
     def come_forward(self, lanes: Iterable[LaneName]) -> bool:
-        """Stand back in these lanes no longer; whether this process did."""
+        """Stop standing back in these lanes; whether this process did."""
         stood_back = self._back.keys() & set(lanes)
         for lane in stood_back:
             del self._back[lane]
@@ -101,23 +97,7 @@ class Heads:
 
     def _part(self, lane: LaneName) -> Part:
         back = self._back.get(lane)
-        return Part(back.skips if back else 0, self._reach.get(lane))
-
-    async def _measure(self, lane: LaneName, head: list[Doc], limit: int) -> None:
-        """Remember by when the next jobs of a deep lane fall due: so far the next looks go."""
-        self._reach.pop(lane, None)
-        if lane is NO_LANE or len(head) < limit:
-            return
-        cursor = await self.connection.tasks.aggregate(
-            [
-                {"$match": {"status": "pending", "mulligan.lane": lane}},
-                {"$sort": ORDER},
-                {"$limit": FURTHER * limit},
-                {"$group": {"_id": None, "due": {"$max": "$mulligan.due"}}},
-            ]
-        )
-        for found in await cursor.to_list():
-            self._reach[lane] = found["due"]
+        return Part(back.skips if back else 0, self.connection.reach.of(lane))
 
     async def _ask(
         self, parts: Mapping[LaneName, Part], limit: int, unused: Iterable[str] = ()

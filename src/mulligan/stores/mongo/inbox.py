@@ -83,7 +83,7 @@ def odd_strays(default_task: str | None) -> Doc:
 
 
 def due(now: int) -> Doc:
-    """Which may start; what is no date is found too, and set aside."""
+    """Those that are due; a value that is no date matches too, and is set aside."""
     return {"next_retry_at": {"$not": {"$gt": date_after(now)}}}
 
 

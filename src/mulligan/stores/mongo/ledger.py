@@ -17,13 +17,13 @@ from typing import Any, TypeVar
 
 import bson
 from msgspec import Struct, json
-from pymongo import DeleteMany, DeleteOne, ReplaceOne, UpdateMany, UpdateOne
+from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 from pymongo.errors import BulkWriteError
 
 from mulligan.core.limits import Limit, StoredLimit, covering
 from mulligan.stores.mongo.bulk_write import Change, Statement, new_stamp, write
 from mulligan.stores.mongo.connection import BOOK, Collection, Connection, rows
-from mulligan.stores.mongo.document import TO_READ, Doc
+from mulligan.stores.mongo.document import SECOND, TO_READ, Doc
 from mulligan.stores.mongo.pages import Draft, MissingPageError, Need, Pages
 
 T = TypeVar("T")
@@ -36,8 +36,10 @@ MOST_PAUSE = 0.05
 COVERING_KEPT = 10_000
 
 
-# What the root says besides its lanes and its own number.
+# What the root says besides its lanes, its own number and its time.
 NUMBERS = ("rounds", "limits", "later", "waiting", "alarms")
+# By how much the clocks of processes differ at most; by more only if the server's clock was set.
+CLOCKS_DIFFER = SECOND
 
 
 class LaneFacts(Struct):
@@ -56,6 +58,7 @@ class Root(Struct):
     """The root of the book: its number, its lanes, and how often a stored limit was changed.
 
     It counts the lines that are not due or wait, and alarms: where there are none, nobody looks.
+    `at` is when the last change was made, in microseconds.
     """
 
     version: int = 0
@@ -65,13 +68,22 @@ class Root(Struct):
     later: int = 0
     waiting: int = 0
     alarms: int = 0
+    at: int = 0
     redo: bytes | None = None
 
     def copy(self) -> "Root":
         """The same, to be changed."""
         lanes = {n: LaneFacts(f.lines, f.keyed, f.present, f.round) for n, f in self.lanes.items()}
         counts = self.later, self.waiting, self.alarms
-        return Root(self.version, lanes, self.rounds, self.limits, *counts)
+        return Root(self.version, lanes, self.rounds, self.limits, *counts, self.at)
+
+    def time(self, now: int) -> int:
+        """The time of a change for one whose clock says this: no earlier than the last change.
+
+        What is used of a limit is forgotten once it says nothing to anyone who comes later. To one
+        with an earlier time it would have said something.
+        """
+        return now if self.at > now + CLOCKS_DIFFER else max(now, self.at)
 
     @property
     def fields(self) -> Doc:
@@ -92,7 +104,7 @@ def root_from(doc: Doc | None) -> Root:
         for each in doc["lanes"]
     }
     numbers = {name: doc[name] for name in NUMBERS}
-    return Root(doc["version"], lanes, redo=doc.get("redo"), **numbers)
+    return Root(doc["version"], lanes, at=doc["at"], redo=doc.get("redo"), **numbers)
 
 
 class StoredLimits:
@@ -142,7 +154,8 @@ class Redo(Struct):
             ReplaceOne({"_id": doc["_id"], "serial": before}, {**doc, "serial": self.serial})
             for doc in self.put
         ]
-        return [*put, *(DeleteOne({"_id": key, "serial": before}) for key in self.gone)]
+        gone = [DeleteMany({"_id": {"$in": self.gone}, "serial": before})] if self.gone else []
+        return [*put, *gone]
 
     def debts(self) -> list[Statement]:
         """The writes by which jobs owe the book no more what it knows now."""
@@ -169,12 +182,13 @@ def redo_from(serial: int, text: bytes) -> Redo:
 class Work:
     """Some work on the book: pages as they will be, and what else the change is to do.
 
-    `jobs` are changes of jobs, `settled` what jobs owe no more, by their keys and what it is
-    called, and `ended` the lanes and rounds whose fairness keys are forgotten.
+    `at` is its time, `jobs` are changes of jobs, `settled` what jobs owe no more, by their keys and
+    what it is called, and `ended` the lanes and rounds whose fairness keys are forgotten.
     """
 
-    def __init__(self, pages: Pages, root: Root, stored: StoredLimits) -> None:
+    def __init__(self, pages: Pages, root: Root, stored: StoredLimits, now: int) -> None:
         self.draft = Draft(pages)
+        self.at = root.time(now)
         self.before = root
         self.root = root.copy()
         self.stored = stored
@@ -198,6 +212,8 @@ class Ledger:
         self.connection = connection
         # Changes of one process do not get into each other's way.
         self.lock = asyncio.Lock()
+        # The last change that this process has carried out, until the root says that it is done.
+        self._carried_out: Redo | None = None
         self._stored = StoredLimits(-1, {})
 
     # -- reading ---------------------------------------------------------------------------------
@@ -205,7 +221,8 @@ class Ledger:
     async def read(self) -> Root:
         """The root, after all that its last change does has been done."""
         root = root_from(await self.connection.meta.find_one({"_id": BOOK}))
-        if root.redo is not None:
+        last = self._carried_out
+        if root.redo is not None and (last is None or root.version != last.serial):
             redo = redo_from(root.version, root.redo)
             await self.carry_out(redo)
             await self.finish(redo)
@@ -232,20 +249,25 @@ class Ledger:
                 pages, stored = Pages(self.connection), await self.stored(root)
                 await pages.fetch(needs(root))
                 book, result = await attempt(pages, root, stored, made, work)
-                if await self.make(book) is not None:
-                    return book, result
+                written = await self.make(book)
+            if written is not None:
+                await self.finish_last()
+                return book, result
             tries += 1
             await asyncio.sleep(random.random() * min(PAUSE * tries, MOST_PAUSE))
 
     async def make(self, book: Work) -> set[Any] | None:
-        """Make the change; returns which jobs it has written, or None if another came first."""
+        """Make the change; returns which jobs it has written, or None if another came first.
+
+        `finish_last` is to follow, when the lock is free for others again.
+        """
         redo, new = redo_of(book)
         if redo is None:
             return set()
         if not await self.commit(redo, new, book.root):
             return None
         written = await self.carry_out(redo)
-        await self.finish(redo)
+        self._carried_out = redo
         if book.ended:
             over = [DeleteMany({"turns": lane, "round": number}) for lane, number in book.ended]
             await write(self.connection.lines, over)
@@ -255,12 +277,23 @@ class Ledger:
         """Make the change; False if another came first, and nothing is done."""
         before = redo.serial - 1
         if new:
-            await write(self.connection.lines, [made_before(key, before) for key in new])
-        fields = root.fields | {"version": redo.serial, "redo": redo.encoded()}
+            await self.make_before(new, before)
+        fields = root.fields | {"version": redo.serial, "at": root.at, "redo": redo.encoded()}
         query = {"_id": BOOK, "version": before}
         statement = UpdateOne(query, {"$set": fields}, upsert=not before)
         reply = await write(self.connection.meta, [statement])
         return not reply.refused and reply.documents == 1
+
+    async def make_before(self, new: Sequence[str], version: int) -> None:
+        """Make empty pages, to be filled by a change that comes after this one.
+
+        Those that were left by a change that never was are kept from being tidied away.
+        """
+        empty = [{"_id": key, "gone": True, "serial": version} for key in new]
+        reply = await write(self.connection.lines, [InsertOne(page) for page in empty])
+        if reply.refused:
+            left = [new[at] for at in sorted(reply.refused)]
+            await write(self.connection.lines, [kept(key, version) for key in left])
 
     async def carry_out(self, redo: Redo) -> set[Any]:
         """Do what the change does, as far as it is not done; returns which jobs it has written."""
@@ -281,6 +314,14 @@ class Ledger:
         except BulkWriteError:
             keys = [change.key for change in redo.jobs]
             return await self.connection.existing(keys, {"mulligan.stamp": redo.stamp})
+
+    async def finish_last(self) -> None:
+        """Nothing is left to do of the last change that this process has carried out."""
+        last = self._carried_out
+        if last is not None:
+            await self.finish(last)
+            if self._carried_out is last:
+                self._carried_out = None
 
     async def finish(self, redo: Redo) -> None:
         """Nothing is left to do of the change."""
@@ -321,14 +362,12 @@ def redo_of(book: Work) -> tuple[Redo | None, list[str]]:
     if not (put or gone or book.jobs or book.settled or book.root.fields != book.before.fields):
         return None, []
     serial = book.before.version + 1
+    book.root.at = book.at
     return Redo(serial, book.stamp, put, gone, book.jobs, book.settled), new
 
 
-def made_before(key: str, version: int) -> UpdateOne:
-    """The write that makes an empty page, to be filled by a change that comes after this one.
-
-    Where one was left it is kept from being tidied away.
-    """
+def kept(key: str, version: int) -> UpdateOne:
+    """The write that keeps an empty page, or makes it if it has been tidied away meanwhile."""
     update = {"$setOnInsert": {"gone": True}, "$max": {"serial": version}}
     return UpdateOne({"_id": key}, update, upsert=True)
 

@@ -3,16 +3,21 @@
 from mulligan.core.lane import Lane
 from mulligan.core.limits import Limit, costs_of, costs_text, encode
 from mulligan.core.lines import First, Line, LineName
+from mulligan.core.validation import INVALID_RECORD
 from mulligan.stores.mongo.document import (
     Doc,
     lane_from,
     lane_name,
+    line_in,
     line_text,
     micros,
     seconds,
 )
 from mulligan.stores.mongo.ledger import Root
 from mulligan.stores.mongo.pages import JOBS, LANES_AT, PAGE_OF, READY, WAITING, Need
+
+# So many lanes are looked at for lines that wait before it is known which of them have any.
+FEW_LANES = 4
 
 
 def line_key(name: LineName) -> str:
@@ -103,6 +108,27 @@ def needs_of_page(page: Doc, root: Root) -> list[Need]:
 
 
 def needs_of_limit(name: str, root: Root) -> list[Need]:
-    """What it needs to know when a permit of a limit is freed."""
-    state = (PAGE_OF, state_key(name))
-    return [state, (LANES_AT, name)] if root.waiting else [state]
+    """What it most likely needs to know when a permit of a limit is freed."""
+    needs: list[Need] = [(PAGE_OF, state_key(name))]
+    if root.waiting:
+        needs.append((LANES_AT, name))
+        if len(root.lanes) <= FEW_LANES:
+            for lane in root.lanes:
+                needs.append((WAITING, name, lane))
+                if root.alarms:
+                    needs.append((PAGE_OF, alarm_key(name, lane_from(lane))))
+    return needs
+
+
+def line_where(doc: Doc | None) -> LineName | None:
+    """The line in which the job stands now, if it does."""
+    if doc is None or doc.get("status") != "pending":
+        return None
+    private = doc["mulligan"]
+    try:
+        line = line_in(doc)
+        whole = isinstance(private["due"], int) and isinstance(private["sequence"], int)
+        stands = line is not None and private.get("lane") == line_text(line)
+    except INVALID_RECORD:  # another program wrote into it
+        return None
+    return line if whole and stands else None

@@ -1,25 +1,17 @@
-"""The lines of lanes, and what is used of limits that jobs name: the book of `core.lines`."""
+"""The lines of lanes and the turns of fairness keys: the book of `core.lines`."""
 
 from collections.abc import Iterable
 from itertools import islice
 
-from mulligan.core.checks import rounded
 from mulligan.core.lane import Lane
 from mulligan.core.limits import (
-    FOREVER,
-    Limit,
-    LimitState,
     StoredLimit,
-    charge,
     costs_of,
     covering,
-    idle_from,
     refund,
-    room_at,
 )
 from mulligan.core.lines import NO_KEY, First, Key, Line, LineName, opened
 from mulligan.stores.mongo.document import (
-    SECOND,
     Doc,
     lane_from,
     lane_name,
@@ -27,14 +19,14 @@ from mulligan.stores.mongo.document import (
     micros,
     seconds,
 )
-from mulligan.stores.mongo.ledger import LaneFacts, Root, StoredLimits, Work
+from mulligan.stores.mongo.ledger import LaneFacts, Root, StoredLimits
+from mulligan.stores.mongo.limit_states import LimitStates
 from mulligan.stores.mongo.line_pages import (
     alarm_key,
     first_in,
     line_from,
     line_key,
     page_of,
-    state_key,
     stored_key,
     text_from,
     turn_key,
@@ -55,11 +47,8 @@ from mulligan.stores.mongo.pages import (
 )
 from mulligan.stores.mongo.wakeup import News
 
-# No number that is stored is larger.
-LATEST = 2**62
 
-
-class LineBook(Work):
+class LineBook(LimitStates):
     """What a change of the book reads and writes, at one instant.
 
     Jobs that are `hidden` have yet to join their lines, and those that `stay` have yet to leave:
@@ -67,18 +56,13 @@ class LineBook(Work):
     """
 
     def __init__(self, pages: Pages, root: Root, stored: StoredLimits, now: int) -> None:
-        super().__init__(pages, root, stored)
-        self.at = now
-        self.now = seconds(now)
+        super().__init__(pages, root, stored, now)
         self.news: list[News] = []
         self.hidden: set[tuple[str, int]] = set()
         self.stay: dict[str, list[First]] = {}
         self._gone: set[tuple[str, int]] = set()
         # Of each line how many of its first jobs are gone.
         self._passed: dict[str, int] = {}
-        self._states: dict[str, tuple[LimitState, list[str]]] = {}
-        # The limits whose pages are to be written in the end.
-        self._charged: set[str] = set()
 
     # -- jobs ------------------------------------------------------------------------------------
 
@@ -208,7 +192,7 @@ class LineBook(Work):
         before = self.draft.page(key)
         self.root.alarms += (at is not None) - (before is not None)
         if at is not None:
-            self.draft.put({"_id": key, "rings": lane_name(lane), "limit": limit, "at": at})
+            self.draft.put({"_id": key, "alarm_lane": lane_name(lane), "limit": limit, "at": at})
         elif before is not None:
             self.draft.drop(key)
 
@@ -218,15 +202,6 @@ class LineBook(Work):
             return None
         page = self.draft.first((ALARMS, lane_name(lane)))
         return None if page is None else (page["at"], page["limit"])
-
-    def room_at(self, limit: str, cost: int) -> float:
-        """When the limit has room for the cost."""
-        when = room_at(self.limit_of(limit), self.state(limit), cost, self.at)
-        return when if when == FOREVER else max(self.now, rounded(when / SECOND))
-
-    def limit_of(self, name: str) -> Limit | None:
-        """What holds for the name."""
-        return self.stored.limit_of(name)
 
     def store(self, name: str, limit: StoredLimit) -> None:
         """Keep a limit, and look at who waits for what it covers."""
@@ -245,57 +220,6 @@ class LineBook(Work):
             if covering(waited_for, [name]) is not None:
                 opened(self, waited_for)
 
-    def state(self, name: str) -> LimitState:
-        """What is used of a name."""
-        return self._state(name)[0]
-
-    def _state(self, name: str) -> tuple[LimitState, list[str]]:
-        """What is used of a name, and the leases that hold its permits."""
-        if name not in self._states:
-            page = self.draft.page(state_key(name))
-            if page is None:
-                self._states[name] = LimitState(starts=[]), []
-            else:
-                starts = [(at, cost) for at, cost in page["starts"]]
-                holders = list(page["holders"])
-                state = LimitState(len(holders), starts, page["full_at"], page["paused_until"])
-                self._states[name] = state, holders
-        return self._states[name]
-
-    def keep_state(self, name: str) -> None:
-        """Keep what is used of a name, or forget it if that says nothing."""
-        state, holders = self._state(name)
-        state.used = len(holders)
-        if idle_from(self.limit_of(name), state) <= self.at:
-            del self._states[name]
-            self._charged.discard(name)
-            self.draft.drop(state_key(name))
-        else:
-            self._charged.add(name)
-
-    def close(self) -> None:
-        """Write what is used of limits: once, however many jobs were charged to them."""
-        for name in sorted(self._charged):
-            state, holders = self._state(name)
-            self.draft.put(
-                {
-                    "_id": state_key(name),
-                    "state": name,
-                    "holders": list(holders),
-                    "starts": [list(each) for each in state.starts],
-                    "full_at": min(state.full_at, LATEST),
-                    "paused_until": state.paused_until,
-                }
-            )
-
-    def start(self, costs: Iterable[tuple[str, int]], holder: str) -> None:
-        """A job starts that names these limits: it holds a permit of each, and is charged."""
-        for name, cost in costs:
-            state, holders = self._state(name)
-            holders.append(holder)
-            charge(self.limit_of(name), state, cost, self.at)
-            self.keep_state(name)
-
     def end(self, limits: str | None, holder: str, refund_from: int | None = None) -> None:
         """A lease holds its permits no more; refund what was charged when it began then."""
         for name, cost in costs_of(limits):
@@ -313,18 +237,6 @@ class LineBook(Work):
         holders[:] = [each for each in holders if each not in set(dead)]
         self.keep_state(name)
         opened(self, name)
-
-    def spend(self, name: str, cost: int) -> None:
-        """Charge what a job has spent besides."""
-        charge(self.limit_of(name), self.state(name), cost, self.at)
-        self.keep_state(name)
-
-    def pause(self, name: str, until: float, *, at_least: bool) -> None:
-        """Nobody starts before then; `at_least` never shortens a pause."""
-        state = self.state(name)
-        if not at_least or until * SECOND > state.paused_until:
-            state.paused_until = until * SECOND
-            self.keep_state(name)
 
     # -- turns -----------------------------------------------------------------------------------
 

@@ -1,27 +1,26 @@
-"""What an operator does to jobs: replay, cancel, adopt, purge; dead letters, and notes.
+"""What an operator does to jobs: replay, cancel, adopt, purge; and notes."""
 
-With `move_dead`, dead letters lie in a collection of their own. A letter is copied before it is
-removed, and the copy among the tasks is the true one: a crash between leaves two copies of which
-readers see one, and the repair finishes the move.
-"""
+from collections.abc import Iterable, Sequence
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-from pymongo import DeleteMany, DeleteOne, ReplaceOne
-from pymongo.errors import DuplicateKeyError
+from pymongo import DeleteMany
 
 from mulligan.core.job import ENDED, Adopted
 from mulligan.core.settings import check_batch
-from mulligan.stores.mongo.bookkeeper import Bookkeeper
+from mulligan.stores.mongo.arrivals import (
+    arrived_elsewhere,
+    keep,
+    left_owing,
+    owed_if_cancelled,
+    owed_if_purged,
+)
+from mulligan.stores.mongo.book import Book
 from mulligan.stores.mongo.bulk_write import Change, write
 from mulligan.stores.mongo.connection import Connection, rows
+from mulligan.stores.mongo.dead_letters import bring_back, drop_copies, move_dead
 from mulligan.stores.mongo.document import (
     ARRIVAL,
     KEPT_KEY,
     STATUSES,
-    TO_COPY,
-    TO_WRITE,
     Doc,
     date,
     is_awaiting,
@@ -37,24 +36,13 @@ from mulligan.stores.mongo.document import (
 )
 from mulligan.stores.mongo.enqueue import (
     deliver,
-    free_keys,
     insert_new,
     insert_where_free,
-    keys_to_take,
     write_where_free,
 )
 from mulligan.stores.mongo.events import Event, events_in, joining, owing
 from mulligan.stores.mongo.fields import adopted_document
-from mulligan.stores.mongo.gather import (
-    Gatherer,
-    arrived_elsewhere,
-    cancelled,
-    keep,
-    left_owing,
-    owed_if_cancelled,
-    owed_if_purged,
-    still_awaiting,
-)
+from mulligan.stores.mongo.gather import Gatherer, cancelled, still_awaiting
 from mulligan.stores.mongo.inbox import cancel_plain, is_plain, purge_plain, replay_plain
 from mulligan.stores.mongo.limits import free_caps
 from mulligan.stores.mongo.outbox import Box, boxes_of, find_boxes
@@ -72,7 +60,7 @@ class Operator:
     """Operations by job id; each answer stands at the index of its id."""
 
     def __init__(
-        self, connection: Connection, wakeup: Wakeup, book: Bookkeeper, gatherer: Gatherer
+        self, connection: Connection, wakeup: Wakeup, book: Book, gatherer: Gatherer
     ) -> None:
         self.connection = connection
         self.wakeup = wakeup
@@ -330,73 +318,3 @@ async def notes(connection: Connection, prefix: str) -> dict[str, bytes]:
 async def forget_notes(connection: Connection, now: int) -> None:
     """Delete what is past its time."""
     await write(connection.notes, [DeleteMany({"until": {"$lte": now}})])
-
-
-async def move_dead(connection: Connection, keys: Sequence[Any]) -> int:
-    """Move these failed jobs from the tasks to the dead letters."""
-    query = {
-        "_id": {"$in": list(keys)},
-        "status": "failed",
-        "mulligan.outbox": None,
-        "mulligan.owes": {"$ne": ARRIVAL},
-        # A throttled one holds its key, which only those among the tasks can.
-        "mulligan.unique_until": {"$not": {"$gt": await connection.now()}},
-    }
-    letters = await rows(connection.tasks.with_options(TO_COPY).find(query))
-    if not letters:
-        return 0
-    copies = [ReplaceOne({"_id": {"$eq": doc["_id"]}}, doc, upsert=True) for doc in letters]
-    await write(connection.dlq, copies)
-    same = [
-        DeleteOne(
-            {
-                "_id": {"$eq": doc["_id"]},
-                "status": "failed",
-                "updated_at": {"$eq": doc.get("updated_at")},
-            }
-        )
-        for doc in letters
-    ]
-    if (await write(connection.tasks, same)).documents < len(letters):
-        ids = {"_id": {"$in": [doc["_id"] for doc in letters]}}
-        left = [doc["_id"] for doc in await rows(connection.tasks.find(ids, {"_id": 1}))]
-        await drop_copies(connection, [doc for doc in letters if doc["_id"] in left])
-    return len(letters)
-
-
-async def drop_copies(connection: Connection, letters: Iterable[Doc]) -> None:
-    """Delete what a move has copied of letters that were replayed from among the tasks."""
-    stale = [{"_id": {"$eq": doc["_id"]}, "status": "failed", **fence(doc)} for doc in letters]
-    if stale:
-        await write(connection.dlq, [DeleteOne(each) for each in stale])
-
-
-def fence(doc: Doc) -> Doc:
-    """The copy of just this letter: not of one that the job became when it died once more."""
-    private = doc.get("mulligan")
-    return {"mulligan.token": private.get("token") if isinstance(private, Mapping) else None}
-
-
-async def bring_back(connection: Connection, change: Change) -> bool:
-    """Replay a letter: change it where it lies, then move it; False if its key is taken."""
-    dlq = connection.dlq.with_options(TO_WRITE)
-    before = await dlq.find_one_and_update(change.query, change.update)
-    if before is None:
-        return False
-    letter = await dlq.find_one({"_id": change.key})
-    if letter is None or await return_letter(connection, letter):
-        return letter is not None
-    await dlq.replace_one({"_id": change.key}, before)
-    return False
-
-
-async def return_letter(connection: Connection, letter: Doc) -> bool:
-    """Put a replayed letter among the tasks; False if another job has its unique key."""
-    try:
-        await connection.tasks.insert_one(letter)
-    except DuplicateKeyError:
-        if await connection.tasks.find_one({"_id": letter["_id"]}, {"_id": 1}) is None:
-            freed = await free_keys(connection, keys_to_take([letter]))
-            return bool(freed) and await return_letter(connection, letter)
-    await connection.dlq.delete_one({"_id": letter["_id"], "status": "pending"})
-    return True

@@ -84,7 +84,7 @@ async def set_beside(connection: Connection, boxes: Iterable[Box]) -> None:
 
 
 async def take_away(connection: Connection, boxes: Iterable[Box]) -> None:
-    """Delete parts that nothing names, or nothing any more."""
+    """Delete parts that no document names."""
     names = [name for box in boxes for name in box.names]
     if names:
         await write(connection.outbox, [DeleteMany({"_id": {"$in": names}})])
@@ -125,7 +125,7 @@ async def read_parts(connection: Connection, kept: Doc) -> list[list[Doc]]:
 
 
 async def sweep(connection: Connection) -> None:
-    """Delete parts whose commit never came: its lease is over, and the document names others."""
+    """Delete parts whose commit was never written: its lease is over, no document names them."""
     fields = {"stamp": 1, "parent": 1, "token": 1}
     parts = await rows(connection.outbox.find({}, fields).limit(SWEPT_AT_ONCE))
     if not parts:
@@ -144,7 +144,7 @@ async def sweep(connection: Connection) -> None:
 
 
 def may_count(part: Doc, parent: Doc | None) -> bool:
-    """Whether the part is named, or may yet be named by a commit that holds its lease."""
+    """Whether a document names the part, or a commit that holds its lease may still do so."""
     if parent is None:
         return False
     private = parent["mulligan"]

@@ -42,7 +42,7 @@ FIRST = 2**63 - 1
 DIGITS = len(str(FIRST))
 
 
-class Pages:
+class PageReader:
     """What readers list."""
 
     def __init__(self, connection: Connection, reader: Reader) -> None:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from mulligan.stores.mongo.connection import PAGE, Connection, rows
 from mulligan.stores.mongo.document import Doc
+from mulligan.stores.mongo.reach import ORDER
 from mulligan.stores.mongo.snapshot import PROJECTION
 from mulligan.stores.mongo.validate import stands_as_put
 
@@ -37,7 +38,7 @@ ORDERS: dict[str, tuple[str, ...]] = {
 }
 # So many are read of a kind at first.
 FEW = 4
-# So many are read of many things at once before each of them is asked for by itself.
+# So many, and a few for each, are read of many things at once before each is asked for by itself.
 MANY = 500
 TOGETHER = 25
 # What is read of a job that owes news to the book.
@@ -84,7 +85,7 @@ def query_of(need: Need) -> Doc:
         case (kind, lane, number):
             return {"turns": lane, "round": number, "ready": kind == KEYS}
         case (_, lane):
-            return {"rings": lane}
+            return {"alarm_lane": lane}
     raise AssertionError(need)
 
 
@@ -101,7 +102,7 @@ def need_of(doc: Doc) -> Need | None:
         return None
     if "turns" in doc:
         return KEYS if doc["ready"] else IDLE, doc["turns"], doc["round"]
-    return (ALARMS, doc["rings"]) if "rings" in doc else None
+    return (ALARMS, doc["alarm_lane"]) if "alarm_lane" in doc else None
 
 
 def order_of(need: Need, doc: Doc) -> tuple[Any, ...]:
@@ -180,12 +181,14 @@ class Pages:
         left: list[Need] = []
         for kind, needs in kinds.items():
             fresh = [need for need in needs if need not in self.found]
+            deep = [need for need in fresh if self._part(need)]
             if len(fresh) > 1 and kind in WHERE:
-                fresh = await self._at_once(fresh, *WHERE[kind])
+                some = [need for need in fresh if need not in deep]
+                fresh = [*deep, *(await self._at_once(some, *WHERE[kind]))]
             left += fresh
             left += [n for n in needs if n in self.found and not self.found[n].complete]
-        for some in slices(left, TOGETHER):
-            await self._one_by_one(some)
+        for part in slices(left, TOGETHER):
+            await self._one_by_one(part)
 
     async def _at_once(self, needs: list[Need], place: int, field: str) -> list[Need]:
         """Read all there is of these, if it is not too much; returns which are left to read."""
@@ -198,8 +201,9 @@ class Pages:
                 left += group
                 continue
             query = self._query(group[0]) | {field: {"$in": [need[place] for need in group]}}
-            found = await self._aggregate(group[0], query, MANY)
-            if len(found) >= MANY:
+            most = MANY + FEW * len(group)
+            found = await self._aggregate(group[0], query, most)
+            if len(found) >= most:
                 left += group
                 continue
             docs: dict[Any, list[Doc]] = {need[place]: [] for need in group}
@@ -211,10 +215,32 @@ class Pages:
 
     async def _one_by_one(self, needs: Sequence[Need]) -> None:
         sizes = [self._next_size(need) for need in needs]
+        parts = [self._part(need) for need in needs]
+        docs = await self._first(needs, sizes, parts)
+        short = [at for at, part in enumerate(parts) if part and len(docs[at]) < sizes[at]]
+        if short:
+            some, more = [needs[at] for at in short], [sizes[at] for at in short]
+            whole = await self._first(some, more, [{}] * len(some))
+            for at, found in zip(short, whole, strict=True):
+                docs[at], parts[at] = found, {}
+        for need, found, size, part in zip(needs, docs, sizes, parts, strict=True):
+            if need[0] == JOBS and not part and size > FEW:
+                await self.connection.reach.measure(need[1], len(found), size)
+            self._keep(need, found, complete=len(found) < size)
+
+    def _part(self, need: Need) -> Doc:
+        """Which part of a line is read, if it is deep."""
+        due = self.connection.reach.of(need[1]) if need[0] == JOBS else None
+        return {} if due is None else {"mulligan.due": {"$lte": due}}
+
+    async def _first(
+        self, needs: Sequence[Need], sizes: Sequence[int], parts: Sequence[Doc]
+    ) -> list[list[Doc]]:
+        """The first so many of each, of the part of it."""
         collection = self._collection(needs[0])
         pipelines = [
-            [*self._pipeline(need, self._query(need), size), {"$set": {"of": at}}]
-            for at, (need, size) in enumerate(zip(needs, sizes, strict=True))
+            [*self._pipeline(need, self._query(need) | part, size), {"$set": {"of": at}}]
+            for at, (need, size, part) in enumerate(zip(needs, sizes, parts, strict=True))
         ]
         unions: list[Doc] = [
             {"$unionWith": {"coll": collection.name, "pipeline": each}} for each in pipelines[1:]
@@ -223,8 +249,7 @@ class Pages:
         docs: list[list[Doc]] = [[] for _ in needs]
         for doc in await cursor.to_list():
             docs[doc.pop("of")].append(doc)
-        for need, found, size in zip(needs, docs, sizes, strict=True):
-            self._keep(need, found, complete=len(found) < size)
+        return docs
 
     def _next_size(self, need: Need) -> int:
         before = self.found.get(need)
@@ -249,14 +274,13 @@ class Pages:
 
     def _pipeline(self, need: Need, query: Doc, size: int) -> list[Doc]:
         if need[0] == JOBS:
-            order: Doc = {"mulligan.due": 1, "mulligan.sequence": 1}
             return [
                 {"$match": query},
-                {"$sort": order},
+                {"$sort": ORDER},
                 {"$limit": size},
                 {"$project": PROJECTION},
             ]
-        order = dict.fromkeys(ORDERS[need[0]], 1)
+        order: Doc = dict.fromkeys(ORDERS[need[0]], 1)
         return [{"$match": query}, {"$sort": order}, {"$limit": size}]
 
     async def _aggregate(self, need: Need, query: Doc, size: int) -> list[Doc]:

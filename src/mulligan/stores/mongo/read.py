@@ -15,8 +15,8 @@ from mulligan.core.job import Attempt, Job
 from mulligan.core.lane import Lane
 from mulligan.core.record import Record
 from mulligan.core.validation import INVALID_RECORD
-from mulligan.stores.mongo import gather
-from mulligan.stores.mongo.bookkeeper import Bookkeeper
+from mulligan.stores.mongo.arrivals import NONE_ENDED, Ended, count, results
+from mulligan.stores.mongo.book import Book
 from mulligan.stores.mongo.connection import Connection
 from mulligan.stores.mongo.document import (
     STATUSES,
@@ -40,7 +40,7 @@ from mulligan.stores.mongo.validate import invalid_reason
 class Reader:
     """What readers ask of single jobs and lanes."""
 
-    def __init__(self, connection: Connection, book: Bookkeeper) -> None:
+    def __init__(self, connection: Connection, book: Book) -> None:
         self.connection = connection
         self.book = book
 
@@ -64,7 +64,7 @@ class Reader:
 
     async def jobs(self, docs: Sequence[Doc]) -> list[Job]:
         """The jobs of these documents; how many have arrived is counted where it matters."""
-        arrived = await gather.count(self.connection, docs)
+        arrived = await count(self.connection, docs)
         await self.connection.read_default_task()
         now = await self.connection.now()
         task = self.connection.default_task
@@ -77,7 +77,7 @@ class Reader:
     async def arrivals(self, job: str) -> dict[int, bytes | None]:
         """What has arrived at a gathering job."""
         doc = await self.document(job)
-        return {} if doc is None else await gather.results(self.connection, doc)
+        return {} if doc is None else await results(self.connection, doc)
 
     async def records(self, job: str, most: int | None) -> list[Record]:
         """What the job has recorded."""
@@ -144,11 +144,11 @@ def readable(entries: Any) -> list[Attempt]:
     return found
 
 
-def members_of(doc: Doc, ended: dict[int, gather.Ended]) -> Members | None:
+def members_of(doc: Doc, ended: dict[int, Ended]) -> Members | None:
     """How many members of the job have arrived, failed and been cancelled, while it awaits some."""
     if not private_of(doc).get("awaits"):
         return None
-    found = ended.get(job_number(doc), gather.NONE_ENDED)
+    found = ended.get(job_number(doc), NONE_ENDED)
     return found.arrived, found.failed, found.cancelled
 
 

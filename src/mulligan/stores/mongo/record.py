@@ -27,7 +27,7 @@ from mulligan.stores.mongo.connection import Connection, rows
 from mulligan.stores.mongo.document import HELD_BY_US, Doc, held_by_us, micros, private_of, seconds
 
 RECORDS = "mulligan.records"
-# What is asked of a job before something is recorded of it.
+# What is read of a job before its records are written.
 ASKED = {
     "status": 1,
     "updated_at": 1,
@@ -88,7 +88,7 @@ def is_held(doc: Doc | None, recording: Recording) -> bool:
 
 
 def upto(doc: Doc) -> dict[str, int]:
-    """Up to which number the records of each token are written."""
+    """The highest number of the records that are written, by token."""
     records = private_of(doc).get("records")
     found = records.get("upto") if isinstance(records, dict) else None
     return found if isinstance(found, dict) else {}
@@ -119,11 +119,11 @@ def mark(doc: Doc, recording: Recording) -> Change | None:
 
 
 def change_of(doc: Doc, recording: Recording, now: int) -> Change:
-    """The write by which the records count, if the lease is still held."""
+    """The write that makes the records valid, if the lease is still held."""
     token = recording.lease.token
     records = [stamp(recording, each, now) for each in new_records(doc, recording)]
     last = f"{RECORDS}.upto.{token}"
-    # 0 where `mark` has just said so.
+    # 0 where `mark` has just written it.
     before = upto(doc).get(str(token))
     match = {**HELD_BY_US, last: before or {"$in": [None, 0]}}
     update: Doc = {"$set": {last: records[-1].number}}

@@ -3,9 +3,12 @@
 from pymongo import UpdateMany
 
 from mulligan.core.job import EXPIRED
-from mulligan.stores.mongo import bookkeeper, inbox, limits, outbox
+from mulligan.stores.mongo import inbox, limits, outbox
+from mulligan.stores.mongo.arrivals import left_owing
+from mulligan.stores.mongo.book import IN_USE, UNTOLD
 from mulligan.stores.mongo.bulk_write import write
 from mulligan.stores.mongo.connection import BOOK, Collection, rows
+from mulligan.stores.mongo.dead_letters import move_dead, return_letter
 from mulligan.stores.mongo.document import (
     ARRIVAL,
     NEVER_STARTED,
@@ -21,8 +24,7 @@ from mulligan.stores.mongo.document import (
 )
 from mulligan.stores.mongo.events import UNBOOKED
 from mulligan.stores.mongo.facts import StoredCounts
-from mulligan.stores.mongo.gather import left_owing
-from mulligan.stores.mongo.operate import Operator, forget_notes, move_dead, return_letter
+from mulligan.stores.mongo.operate import Operator, forget_notes
 from mulligan.stores.mongo.schedules import UNFINISHED, UNPLACED, Schedules
 from mulligan.stores.mongo.validate import invalid_reason
 from mulligan.stores.mongo.wakeup import News
@@ -85,7 +87,7 @@ class Repair:
         return await self.expire(now, limit) if "expired" in left else 0
 
     async def left_over(self, now: int) -> set[str]:
-        """What kinds of things there are to do, in one command: most often there is nothing."""
+        """Which kinds of repair there is work for, by one command: mostly none."""
         tasks = self.connection.tasks
         signs: list[tuple[str, Collection, Doc]] = [
             ("stray", tasks, inbox.strays(self.connection.default_task) | inbox.due(now)),
@@ -95,9 +97,9 @@ class Repair:
             *[("owing", collection, OWING) for collection in self.connection.collections],
             ("rescheduled", self.connection.schedules, UNFINISHED),
             ("rescheduled", tasks, UNPLACED),
-            *[("unbooked", each, bookkeeper.OWING) for each in self.connection.collections],
+            *[("unbooked", each, UNTOLD) for each in self.connection.collections],
             ("unfinished", self.connection.meta, {"_id": BOOK, "redo": {"$exists": True}}),
-            ("to sweep", self.connection.lines, bookkeeper.IN_USE),
+            ("to sweep", self.connection.lines, IN_USE),
             ("to sweep", self.connection.limits, limits.IN_USE),
             ("to sweep", self.connection.outbox, {}),
             ("expired", tasks, expired(now)),
@@ -126,7 +128,7 @@ class Repair:
     async def settle_left(self) -> None:
         """Tell gathering jobs of members that ended before they could, or by another program.
 
-        And finish purges that were begun. What another program has spoilt is told to nobody, and
+        And finish purges that were begun. What another program has broken is told to nobody, and
         forgotten: it would be found again and again, before others.
         """
         for collection in self.connection.collections:
@@ -135,13 +137,13 @@ class Repair:
             purged = [doc for doc in found if private_of(doc).get("owes") == REMOVAL]
             if purged:
                 await self.gatherer.remove(purged)
-            spoilt = [doc["_id"] for doc in found if doc not in purged and not left_owing(doc)]
-            if spoilt:
-                query = {"_id": {"$in": spoilt}, "status": {"$in": ENDED}}
+            broken = [doc["_id"] for doc in found if doc not in purged and not left_owing(doc)]
+            if broken:
+                query = {"_id": {"$in": broken}, "status": {"$in": ENDED}}
                 await write(collection, [UpdateMany(query, {"$unset": {"mulligan.owes": ""}})])
 
     async def sweep(self, now: int) -> None:
-        """Free permits that died with their claim."""
+        """Free permits whose claim died."""
         await outbox.sweep(self.connection)
         freed = await limits.sweep(self.connection, now)
         await self.wakeup.wake([News(limit=key) for key in sorted(freed)])
@@ -232,7 +234,7 @@ def is_due(now: int, last: int, every: int) -> bool:
 
 
 def first_of(query: Doc, sign: str) -> list[Doc]:
-    """The sign, if there is anything to which the query applies."""
+    """A query that gives the sign if a document matches."""
     return [
         {"$match": query},
         {"$limit": 1},

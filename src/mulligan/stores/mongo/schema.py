@@ -77,7 +77,7 @@ LINE_INDEXES = (
         partialFilterExpression={"waits_for": {"$gt": ""}},
     ),
     index("turns", "turns", "round", "ready", "turn", "due", "sequence", **only_with("turns")),
-    index("alarms", "rings", "at", **only_with("rings")),
+    index("alarms", "alarm_lane", "at", **only_with("alarm_lane")),
     index("states", "state", **only_with("state")),
     index("limits", "limit_name", **only_with("limit_name")),
     index("gone", "gone", **only_with("gone")),

@@ -145,6 +145,12 @@ class Snapshot:
         self.open_ended: set[str] = set()
         self.limits: dict[str, LimitState] = {}
         self.asleep: dict[str, float] | None = None
+        self._foreseen: list[int] = []
+
+    def has_come(self, now: int) -> bool:
+        """It is later than when this was read; whether a document that was foreseen is due."""
+        self.now = now
+        return min(self._foreseen, default=now + 1) <= now
 
     def stand(self, lane: str, head: list[Doc], limit: int) -> None:
         """What was read of a lane; if it was as much as was asked for there may be more."""
@@ -164,6 +170,7 @@ class Snapshot:
                 stand = standing(lane, due, 0, delayed=True) | {"queue": lane.queue}
                 job = candidate({"_id": doc["_id"], "mulligan": stand})
                 insort(self.lanes[name], job, key=lambda c: c.order)
+                self._foreseen.append(due)
 
 
 class Taken(Struct, frozen=True):

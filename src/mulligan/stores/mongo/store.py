@@ -27,7 +27,7 @@ from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batch_by_batch
 from mulligan.stores.mongo import doctor, operate, record, schema
-from mulligan.stores.mongo.bookkeeper import Bookkeeper
+from mulligan.stores.mongo.book import Book
 from mulligan.stores.mongo.claim import Claimer
 from mulligan.stores.mongo.commit import Committer
 from mulligan.stores.mongo.connection import DEFAULT_TASK, Connection, guarded
@@ -36,7 +36,7 @@ from mulligan.stores.mongo.facts import StoredCounts, StoredFacts
 from mulligan.stores.mongo.gather import Gatherer
 from mulligan.stores.mongo.leases import Leases
 from mulligan.stores.mongo.operate import Operator
-from mulligan.stores.mongo.page import Pages
+from mulligan.stores.mongo.page import PageReader
 from mulligan.stores.mongo.read import Reader
 from mulligan.stores.mongo.repair import Repair
 from mulligan.stores.mongo.schedules import Schedules
@@ -70,7 +70,7 @@ class MongoStore:
             raise InvalidError(f"store URL for {self.parsed_url.where}: {shown}") from None
         wakeup = self._wakeup = Wakeup(connection)
         self._watcher = Watcher(connection)
-        book = self._book = Bookkeeper(connection, wakeup)
+        book = self._book = Book(connection, wakeup)
         gatherer = Gatherer(connection, wakeup)
         self._counts = StoredCounts(connection)
         self._facts = StoredFacts(connection, wakeup, self._counts)
@@ -83,7 +83,7 @@ class MongoStore:
         self._schedules = Schedules(self._operator, self._facts)
         self._repair = Repair(self._operator, self._counts, self._schedules)
         self._reader = Reader(connection, book)
-        self._pages = Pages(connection, self._reader)
+        self._pages = PageReader(connection, self._reader)
         self._stats = StatsReader(connection)
         stored = await schema.check_layout(connection, read_only=read_only)
         if not read_only:
@@ -211,7 +211,7 @@ class MongoStore:
 
     @guarded
     async def count(self, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
-        """Add to what is counted, and say how the queues and regions named are now."""
+        """Add to what is counted; returns the health of the queues and regions named."""
         return await self._facts.count(counts)
 
     @guarded

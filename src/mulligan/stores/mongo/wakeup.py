@@ -51,7 +51,7 @@ class News(Struct, frozen=True):
     limit: str = ""
 
 
-class Book(Protocol):
+class TellsBook(Protocol):
     """Who is told of jobs that stand in lines."""
 
     async def tell_and_wake(self, events: Sequence[Event]) -> None:
@@ -63,7 +63,7 @@ class Wakeup:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.book: Book  # set by the bookkeeper, which wakes sleepers itself
+        self.book: TellsBook  # set by the book, which wakes sleepers itself
         self.local = LocalSleepers(connection, self.take_in_strays)
         self._registered: set[str] = set()
 

@@ -25,7 +25,17 @@ from mulligan.stores.mongo.events import holder_of
 from mulligan.stores.mongo.ledger import Ledger, Root, StoredLimits
 from mulligan.stores.mongo.line_pages import needs_of_page, turn_key
 from mulligan.stores.mongo.lines import LineBook
-from mulligan.stores.mongo.pages import ALARMS, IDLE, KEYS, LATER, PAGE_OF, READY, Need, Pages
+from mulligan.stores.mongo.pages import (
+    ALARMS,
+    IDLE,
+    KEYS,
+    LATER,
+    PAGE_OF,
+    READY,
+    WAITING,
+    Need,
+    Pages,
+)
 from mulligan.stores.mongo.snapshot import Snapshot, Taken, Trial, candidate
 from mulligan.stores.mongo.wakeup import News
 
@@ -65,6 +75,9 @@ async def open_book(
         keys += [(READY, lane, page["key"]) for page in pages.found[KEYS, lane, facts.round].docs]
         if root.later:
             lines += [page for page in pages.found[LATER, lane].docs if page["due"] <= now]
+        if root.alarms:
+            rung = [page for page in pages.found[ALARMS, lane].docs if micros(page["at"]) <= now]
+            keys += [(WAITING, page["limit"], lane) for page in rung]
     await pages.fetch_new(keys)
     lines += [page for need in {*keys} for page in pages.found[need].docs]
     needs = [need for page in lines for need in needs_of_page(page, root)]

@@ -11,7 +11,7 @@ from mulligan.core.answers import Beat
 from mulligan.core.job import Claim, Lease
 from mulligan.core.worker import Worker
 from mulligan.stores.mongo import inbox
-from mulligan.stores.mongo.bookkeeper import Bookkeeper
+from mulligan.stores.mongo.book import Book
 from mulligan.stores.mongo.bulk_write import Change, write
 from mulligan.stores.mongo.connection import PAGE, Connection, rows
 from mulligan.stores.mongo.document import (
@@ -50,7 +50,7 @@ class Workers:
     """Heartbeats and reclaiming."""
 
     def __init__(
-        self, connection: Connection, wakeup: Wakeup, book: Bookkeeper, facts: StoredFacts
+        self, connection: Connection, wakeup: Wakeup, book: Book, facts: StoredFacts
     ) -> None:
         self.connection = connection
         self.wakeup = wakeup

@@ -26,6 +26,7 @@ from mulligan.stores.mongo.document import (
 from mulligan.stores.mongo.ledger import Ledger, Root, StoredLimits, attempt
 from mulligan.stores.mongo.line_pages import (
     line_key,
+    line_where,
     turn_key,
 )
 from mulligan.stores.mongo.lines import LineBook
@@ -35,7 +36,6 @@ from mulligan.stores.mongo.pages import (
     LATER,
     Pages,
 )
-from mulligan.stores.mongo.told import line_where
 
 COUNTED_AT_ONCE = 1000
 
@@ -159,7 +159,7 @@ class BookReader:
 
 
 def book_at(now: int) -> Callable[[Pages, Root, StoredLimits], LineBook]:
-    """How a book is made for this instant."""
+    """Makes books that take this for the present time."""
 
     def made(pages: Pages, root: Root, stored: StoredLimits) -> LineBook:
         return LineBook(pages, root, stored, now)
@@ -168,6 +168,6 @@ def book_at(now: int) -> Callable[[Pages, Root, StoredLimits], LineBook]:
 
 
 def state_from(page: Doc) -> LimitState:
-    """What is used of a limit, as it was kept."""
+    """What is used of a limit, from its page."""
     starts = [(at, cost) for at, cost in page["starts"]]
     return LimitState(len(page["holders"]), starts, page["full_at"], page["paused_until"])

@@ -1,8 +1,8 @@
-"""The book of lines and limits as the other rooms use it: what they tell it."""
+"""The book of lines and limits as the other rooms use it: what they tell it, what that means."""
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pymongo import UpdateMany
 
@@ -11,19 +11,34 @@ from mulligan.core.limits import (
     Limit,
     StoredLimit,
     costs_of,
+    pauses_of,
 )
-from mulligan.core.lines import opened
-from mulligan.stores.mongo.book_read import BookReader, book_at
+from mulligan.core.lines import First, joined, left, opened
+from mulligan.stores.mongo.book_reader import BookReader, book_at
 from mulligan.stores.mongo.bulk_write import stamped_at, write
 from mulligan.stores.mongo.connection import Connection, keys_of, rows
 from mulligan.stores.mongo.document import (
     SECOND,
     Doc,
+    line_text,
     private_of,
+    seconds,
 )
-from mulligan.stores.mongo.events import UNBOOKED, Event, events_in, holder_of
+from mulligan.stores.mongo.events import (
+    ENDED,
+    JOINED,
+    LEFT,
+    UNBOOKED,
+    USED,
+    Event,
+    events_in,
+    holder_of,
+)
 from mulligan.stores.mongo.ledger import Root
 from mulligan.stores.mongo.line_pages import (
+    first_in,
+    line_where,
+    needs_of,
     needs_of_limit,
     state_key,
     stored_key,
@@ -38,22 +53,21 @@ from mulligan.stores.mongo.pages import (
     Pages,
 )
 from mulligan.stores.mongo.snapshot import Taken
-from mulligan.stores.mongo.told import needs_of_events, tell
 from mulligan.stores.mongo.wakeup import News, Wakeup, news_of
 
 T = TypeVar("T")
 
 # Jobs that owe something to the book.
-OWING = {f"{UNBOOKED}.id": {"$gt": ""}}
+UNTOLD = {f"{UNBOOKED}.id": {"$gt": ""}}
 FORGET = {"$unset": {UNBOOKED: ""}}
 # Limits of which someone has a permit.
 IN_USE = {"holders.0": {"$exists": True}}
-# Long enough for anyone to tell the book what happened, shorter than a lease.
+# Longer than any live process takes to tell the book, shorter than a lease.
 GRACE = 5 * SECOND
 TOLD_AT_ONCE = 100
 
 
-class Bookkeeper(BookReader):
+class Book(BookReader):
     """Tells the book what happens to jobs and limits."""
 
     def __init__(self, connection: Connection, wakeup: Wakeup) -> None:
@@ -152,34 +166,34 @@ class Bookkeeper(BookReader):
     # -- repair ----------------------------------------------------------------------------------
 
     async def repair(self, signs: Container[str], now: int) -> None:
-        """Finish a change whose process is gone, and tell the book what others left untold."""
+        """Finish a change whose process died, and tell the book of events that were left."""
         if "unfinished" in signs:
             await self.ledger.read()
         if "unbooked" in signs:
             await self.tell_left(now)
 
     async def tell_left(self, now: int) -> None:
-        """Tell the book what jobs have owed it for a while: who should have told it is gone."""
+        """Tell the book of events that jobs have owed for a while: the process to do so died."""
         for collection in self.connection.collections:
-            found = await rows(collection.find(OWING).limit(TOLD_AT_ONCE))
+            found = await rows(collection.find(UNTOLD).limit(TOLD_AT_ONCE))
             events = [event for doc in found for event in events_in(doc)]
             told = {event.id for event in events}
-            # What another program has spoilt says nothing; what it was about is found elsewhere.
-            spoilt = [doc["_id"] for doc in found if not told & ids_in(doc)]
-            if spoilt:
-                await write(collection, [UpdateMany({"_id": {"$in": spoilt}}, FORGET)])
+            # Entries that another program broke are dropped; the sweeps find what they were about.
+            broken = [doc["_id"] for doc in found if not told & ids_in(doc)]
+            if broken:
+                await write(collection, [UpdateMany({"_id": {"$in": broken}}, FORGET)])
             old = [event for event in events if stamped_at(event.id) <= now - GRACE]
             await self.tell_and_wake(sorted(old, key=lambda each: stamped_at(each.id)))
 
     async def free_left(self) -> None:
-        """Free permits of leases that nobody has: their claim or their end came to nothing."""
+        """Free permits of leases that no worker has: their claim or their end was not written."""
         states = await rows(self.connection.lines.find(IN_USE, {"state": 1, "holders": 1}))
         for doc in states:
             if suspects := await self.dead(doc["holders"]):
                 await self.free(doc["state"], suspects)
 
     async def free(self, name: str, suspects: set[str]) -> None:
-        """Free what these leases hold of the limit, as far as nobody has them now either.
+        """Free what these leases hold of the limit, if they are still held by nobody.
 
         Others may have begun since: nobody is asked about those.
         """
@@ -202,7 +216,7 @@ class Bookkeeper(BookReader):
         return set(holders) - {lease_in(doc) for doc in found}
 
     async def prune(self) -> None:
-        """Forget what is used of limits where that says no more than nothing would."""
+        """Delete the states of limits that are as if the limit had never been used."""
         if await self.connection.lines.find_one({"state": {"$gt": ""}}, {"_id": 1}) is None:
             return
 
@@ -223,12 +237,12 @@ def is_held(book: LineBook, holder: str) -> bool:
 
 
 def lease_in(doc: Doc) -> str:
-    """The lease of a running job, as limits know it."""
+    """The name of a running job's lease in limits."""
     return holder_of(doc["_id"], private_of(doc).get("token", 0))
 
 
 def ids_in(doc: Doc) -> set[str]:
-    """What the events are called that a job owes."""
+    """The ids of the events that a job owes."""
     owed = private_of(doc).get("unbooked")
     each_one = owed if isinstance(owed, list) else []
     return {str(each.get("id")) for each in each_one if isinstance(each, dict)}
@@ -237,3 +251,87 @@ def ids_in(doc: Doc) -> set[str]:
 def job_in(holder: str) -> str:
     """The job of a lease."""
     return holder.partition("/")[2]
+
+
+# -- what events mean ---------------------------------------------------------------------------
+
+
+def needs_of_events(events: Iterable[Event], root: Root) -> list[Need]:
+    """What has to be read of the book for these events."""
+    needs: list[Need] = []
+    for event in events:
+        if event.owed:
+            needs.append((JOB, event.key))
+        if event.line is not None:
+            needs += needs_of(event.line, root)
+        if event.kind == ENDED:
+            for name, _ in costs_of(event.data["limits"]):
+                needs += needs_of_limit(name, root)
+        if event.kind == USED:
+            names = {*dict(event.data["spent"]), *dict(event.data["pauses"])}
+            needs += [(PAGE_OF, state_key(name)) for name in names]
+    return needs
+
+
+def tell(book: LineBook, events: Sequence[Event]) -> list[list[News]]:
+    """Tell the book what it does not know yet, in this order; returns whom each is news for."""
+    owed = [event for event in events if event.owed]
+    docs: dict[Any, Doc | None] = {e.key: book.draft.pages.get((JOB, e.key)) for e in owed}
+    new = {event.id: event for event in owed if owes(docs[event.key], event)}
+    for event in new.values():
+        wait_to_happen(book, event, docs[event.key])
+    news: list[list[News]] = []
+    for event in events:
+        if event.id in new or not event.owed:
+            happen(book, event, docs.get(event.key))
+        news.append(book.news)
+        book.news = []
+    if new:
+        book.settled.append(([event.key for event in new.values()], list(new)))
+    return news
+
+
+def owes(doc: Doc | None, event: Event) -> bool:
+    """Whether the job still owes the event."""
+    owed = None if doc is None else doc["mulligan"].get("unbooked")
+    return isinstance(owed, list) and any(each["id"] == event.id for each in owed)
+
+
+def wait_to_happen(book: LineBook, event: Event, doc: Doc | None) -> None:
+    """Leave the lines as they were before the event, until its turn comes."""
+    if event.kind == JOINED and (stands := line_where(doc)) is not None and doc is not None:
+        book.hidden.add((line_text(stands), doc["mulligan"]["sequence"]))
+    elif event.kind == LEFT and event.line is not None:
+        data = event.data
+        first = First(seconds(data["due"]), data["sequence"], costs_of(data["costs"]))
+        book.stay.setdefault(line_text(event.line), []).append(first)
+
+
+def happen(book: LineBook, event: Event, doc: Doc | None) -> None:
+    """Enter the event in the book."""
+    match event.kind:
+        case "joined":
+            line = line_where(doc)
+            if line is not None and doc is not None:
+                book.hidden.discard((line_text(line), doc["mulligan"]["sequence"]))
+                joined(book, line, first_in(doc))
+        case "left":
+            if event.line is not None:
+                stay = book.stay[line_text(event.line)]
+                stay[:] = [each for each in stay if each.sequence != event.data["sequence"]]
+                left(book, event.line, event.data["sequence"])
+        case "ended":
+            data = event.data
+            book.end(data["limits"], data["holder"], data["since"])
+        case "used":
+            use(book, event.data)
+
+
+def use(book: LineBook, data: Doc) -> None:
+    """Charge what the attempt spent of limits besides, and pause those that it says."""
+    for name, cost in data["spent"]:
+        book.spend(name, cost)
+    names = [(name, book.limit_of(name)) for name, _ in costs_of(data["limits"])]
+    said = [(name, pause) for name, pause in data["pauses"]]
+    for name, pause in pauses_of(said, data["retry_after"], names):
+        book.pause(name, rounded(seconds(data["at"]) + pause), at_least=True)

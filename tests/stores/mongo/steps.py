@@ -8,7 +8,7 @@ from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 
 from mulligan.core.job import encode
-from tests.contract.making import FRESH, claim, dead, job, jobs
+from tests.contract.builders import FRESH, claim, dead, job, jobs
 
 TEN_MINUTES = 600
 
