@@ -19,6 +19,7 @@ from tests.store_kit import SHARDS, STORES, fresh_url, require, with_query
 
 DIVIDED = "caps and budgets are divided among shards: the first allows its part"
 KEYED = "a scheduled call with a unique key is refused where there are several shards"
+KEPT = "each shard keeps its own shares, whatever the plan says of what is owed"
 LOOKS = "each shard searches its part of the jobs for a text"
 # What is otherwise over several shards, as docs/concepts/shards.md says.
 OTHERWISE = {
@@ -31,6 +32,7 @@ OTHERWISE = {
     "test_a_retry_of_an_urgent_job_counts_against_the_cap": DIVIDED,
     "test_a_stale_or_repeated_commit_frees_nothing": DIVIDED,
     "test_an_expired_job_or_one_without_room_takes_no_permit": DIVIDED,
+    "test_a_step_with_a_share_takes_no_more_than_that": KEPT,
     "test_every_gate_of_a_source_must_be_open_and_all_are_charged": DIVIDED,
     "test_merged_sources_behind_different_gates_keep_their_order": DIVIDED,
     "test_no_more_run_than_the_gate_allows": DIVIDED,

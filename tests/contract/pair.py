@@ -19,8 +19,9 @@ from mulligan.stores.memory import MemoryStore
 from tests.contract.steps import step
 from tests.store_kit import VirtualClock, fresh_url, handle
 
-# Numbers by which a store tells before from after; which numbers they are is its own business.
-PRIVATE = ("sequence", "epoch")
+# Numbers by which a store tells before from after; which numbers they are is its own business. And
+# the list of shards, which only some stores have.
+PRIVATE = ("sequence", "epoch", "shards")
 
 
 class Pair:

@@ -5,8 +5,8 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from tests.contract.choices import Command, program
 from tests.contract.comparison import Comparison
-from tests.contract.drawing import Command, program
 
 LENGTH = 80
 Numbers = tuple[int, ...]

@@ -5,7 +5,7 @@ from mulligan.core.lane import Lane
 from mulligan.core.outcome import Later
 from mulligan.core.page import Selection
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     FRESH,
     RETRY,
@@ -21,7 +21,7 @@ from tests.contract.making import (
     start,
     used,
 )
-from tests.contract.sleeping import undisturbed, woken
+from tests.contract.waits import undisturbed, woken
 
 
 async def test_a_waiting_retry_is_taken_over_with_all_it_has_been_through(store, clock):

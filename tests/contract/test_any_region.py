@@ -6,7 +6,7 @@ from mulligan.core.job import NewJob
 from mulligan.core.lane import ANYWHERE, Lane, Priority
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Store
-from tests.contract.making import ANN, again, body, jobs, run_by_policy, start
+from tests.contract.builders import ANN, again, body, jobs, run_by_policy, start
 
 EU = Worker("eve-1", "EU")
 

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from mulligan.core.job import Lease
 from mulligan.core.lane import Lane
-from tests.contract.making import (
+from tests.contract.builders import (
     BOB,
     RETRY,
     again,

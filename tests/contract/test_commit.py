@@ -2,7 +2,7 @@
 
 from mulligan.core.job import Lease
 from mulligan.core.outcome import Cancelled, Returned
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     REAPER,

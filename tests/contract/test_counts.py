@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from mulligan.core.counts import Count
 from mulligan.core.health import CLOSED, SLOT, WINDOW, Breaker, Health
-from tests.contract.making import ANN, BOB, FRESH, claim, group, in_turn
-from tests.contract.sleeping import woken
+from tests.contract.builders import ANN, BOB, FRESH, claim, group, in_turn
+from tests.contract.waits import woken
 
 OPEN = Breaker(open=True)
 

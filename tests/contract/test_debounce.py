@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from mulligan.core.limits import Limit
 from mulligan.core.outcome import Later, Returned
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     FRESH,
     adopted_from,

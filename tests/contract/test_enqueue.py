@@ -6,7 +6,7 @@ import pytest
 
 from mulligan.core.errors import InvalidError
 from mulligan.core.lane import Lane, Priority
-from tests.contract.making import (
+from tests.contract.builders import (
     FRESH,
     again,
     body,

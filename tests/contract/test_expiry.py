@@ -1,6 +1,6 @@
 """Jobs that did not start in time are dropped, and the reason kept."""
 
-from tests.contract.making import (
+from tests.contract.builders import (
     again,
     begin,
     claim,

@@ -6,7 +6,7 @@ from mulligan.core.budget import Budget
 from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst, Separate, Weighted
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     FRESH,

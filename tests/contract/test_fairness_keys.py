@@ -3,7 +3,7 @@
 from mulligan.core.limits import Limit
 from mulligan.core.outcome import Returned
 from mulligan.core.plan import ClaimPlan
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     FRESH,
     RETRY,

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from mulligan.core.gather import Failure
-from tests.contract.making import begin, claim, dead, done, job, names, start
+from tests.contract.builders import begin, claim, dead, done, job, names, start
 from tests.contract.test_gathered_failures import (
     ELSEWHERE,
     counts,

@@ -9,7 +9,7 @@ from mulligan.core.job import EXPIRED
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Cancelled
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import (
+from tests.contract.builders import (
     BOB,
     adopted_from,
     again,

@@ -10,7 +10,7 @@ from mulligan.core.limits import Limit
 from mulligan.core.outcome import Cancelled
 from mulligan.core.page import Selection
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     FRESH,
@@ -24,7 +24,7 @@ from tests.contract.making import (
     start,
     used,
 )
-from tests.contract.sleeping import woken
+from tests.contract.waits import woken
 
 ELSEWHERE = Lane("gathered", "default", 0)
 

@@ -4,7 +4,7 @@ import pytest
 
 from mulligan.core.outcome import Cancelled
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import ANN, FRESH, adopted_from, begin, claim, dead, done, job, jobs
+from tests.contract.builders import ANN, FRESH, adopted_from, begin, claim, dead, done, job, jobs
 
 HOUR = 3600.0
 

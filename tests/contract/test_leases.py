@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from mulligan.core.outcome import Later, Returned
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     REAPER,

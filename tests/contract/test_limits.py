@@ -10,7 +10,7 @@ from mulligan.core.lane import Lane
 from mulligan.core.limits import Limit as NamedLimit
 from mulligan.core.outcome import Cancelled, Later, Returned
 from mulligan.core.plan import Cap, Rate
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     FRESH,

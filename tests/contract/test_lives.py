@@ -8,7 +8,7 @@ import pytest
 from mulligan.core.job import TOKENS_PER_LIFE, first_token
 from mulligan.core.outcome import Cancelled, Later, Returned
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     REAPER,

@@ -3,13 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
-from mulligan.cli.copy import letter_id, move_all, take_over_limits, take_over_queues
+from mulligan.cli.copy import take_over_limits, take_over_queues
+from mulligan.cli.copy_jobs import letter_id, move_all
 from mulligan.core.facts import QueueSettings
 from mulligan.core.limits import Limit, costs_text
 from mulligan.core.outcome import Done, LimitUse
 from mulligan.core.page import Selection
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import claim, done, job, jobs, names
+from tests.contract.builders import claim, done, job, jobs, names
 
 
 class KilledError(Exception):

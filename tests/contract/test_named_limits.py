@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from mulligan.core.lane import Lane
 from mulligan.core.limits import FOREVER, Limit, costs_text
 from mulligan.core.outcome import Cancelled, Done, Limited, LimitUse, Returned
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     FRESH,
@@ -562,6 +562,20 @@ async def test_a_raised_limit_lets_those_go_who_wait(store):
     assert names(await claim(store, demand=9)) == ["k1"]
     await one_at_a_time(store, concurrency=3)
     assert names(await claim(store, demand=9)) == ["k2", "k3"]
+
+
+async def test_a_freed_permit_lets_one_line_of_a_lane_go_on_and_no_other(store):
+    """Those behind it are not looked at again until it is gone."""
+    await one_at_a_time(store)
+    for key in "abcd":
+        await store.enqueue(limited(f"{key}0", f"{key}1", fairness_key=key))
+    [first] = (await claim(store, demand=9)).claims
+    assert await waits_for(store, *["a1", "b0", "c0", "d0"]) == ["k"] * 4
+    await store.commit([done(first)])
+    assert await waits_for(store, *["a1", "b0", "c0", "d0"]) == ["k", None, "k", "k"]
+    [second] = (await claim(store, demand=9)).claims
+    assert second.id == "b0"
+    assert await waits_for(store, *["a1", "c0", "d0", "b1"]) == ["k"] * 4
 
 
 async def test_a_lowered_limit_takes_nothing_back(store):

@@ -11,7 +11,7 @@ from mulligan.core.limits import Limit as NamedLimit
 from mulligan.core.limits import costs_text
 from mulligan.core.page import Selection
 from mulligan.core.plan import Cap, Rate
-from tests.contract.making import ANN, again, claim, dead, done, job, names, source, start
+from tests.contract.builders import ANN, again, claim, dead, done, job, names, source, start
 
 ODD = [
     "two words",

@@ -9,7 +9,7 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Capped
 from mulligan.stores import make_store, redact
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import ANN, BOB, again, begin, claim, done, job, jobs, names, start
+from tests.contract.builders import ANN, BOB, again, begin, claim, done, job, jobs, names, start
 from tests.core.test_redaction import grows_with_its_length
 from tests.store_kit import handle
 

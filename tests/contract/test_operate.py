@@ -2,7 +2,7 @@
 
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Cancelled, Later
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     FRESH,
     RETRY,

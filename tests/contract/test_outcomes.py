@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.outcome import Again, Cancelled, Later, Returned
 from mulligan.core.page import Selection
-from tests.contract.making import (
+from tests.contract.builders import (
     FRESH,
     RETRY,
     TRACEBACK,

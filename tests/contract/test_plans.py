@@ -5,7 +5,7 @@ import pytest
 from mulligan.core.fairness import Bound, Carry, plan_claim
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.plan import ClaimPlan, Take
-from tests.contract.making import (
+from tests.contract.builders import (
     BOB,
     FRESH,
     RETRY,

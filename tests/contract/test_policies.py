@@ -8,7 +8,7 @@ from mulligan.core.fetch import Balanced, Fifo, RetryFirst, Separate, Weighted
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.outcome import Failed, Lost
 from mulligan.core.retry import Retry
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     FRESH,

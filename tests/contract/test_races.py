@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from mulligan.core.limits import Limit as NamedLimit
 from mulligan.core.plan import Cap, Rate
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     FRESH,

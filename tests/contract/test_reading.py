@@ -11,7 +11,7 @@ from mulligan.core.limits import Limit
 from mulligan.core.outcome import Cancelled, Later
 from mulligan.core.page import Selection
 from mulligan.core.stats import DelayedStats
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     FRESH,

@@ -8,7 +8,7 @@ from mulligan.core.outcome import Later, Returned
 from mulligan.core.record import Record, Recording
 from mulligan.core.settings import BATCH_LIMIT, LOG_LIMIT
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import (
+from tests.contract.builders import (
     FRESH,
     REAPER,
     RETRY,

@@ -8,7 +8,7 @@ from mulligan.core.job import NewJob
 from mulligan.core.outcome import Failed
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Store
-from tests.contract.making import body, names, run_by_policy
+from tests.contract.builders import body, names, run_by_policy
 from tests.store_kit import VirtualClock
 
 WORKERS = {region: Worker(f"{region.lower()}-1", region) for region in ("US", "EU", "ASIA")}

@@ -9,7 +9,7 @@ from mulligan.core.limits import Limit
 from mulligan.core.outcome import Later, Returned
 from mulligan.core.page import Selection
 from mulligan.core.reschedule import Reschedule
-from tests.contract.making import ANN, FRESH, again, dead, done, group, in_turn, job, start, walk
+from tests.contract.builders import ANN, FRESH, again, dead, done, group, in_turn, job, start, walk
 
 A, B, C = b'{"name":"a","n":1}', b'{"name":"a","n":2}', b'{"name":"a","n":"\xc3\xa9\\u0000"}'
 # The costs of a job that needs limit k.

@@ -13,7 +13,7 @@ from mulligan.core.plan import Rate
 from mulligan.core.stats import DelayedStats
 from mulligan.core.worker import Worker
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     FRESH,
@@ -34,7 +34,7 @@ from tests.contract.making import (
     start,
     walk,
 )
-from tests.contract.sleeping import woken
+from tests.contract.waits import woken
 
 BRIEF = Worker("brief-1", name="brief", lease=5.0)
 

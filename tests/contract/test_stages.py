@@ -1,7 +1,7 @@
 """Finishing a job and enqueuing what comes next is one step."""
 
 from mulligan.core.lane import Lane
-from tests.contract.making import (
+from tests.contract.builders import (
     BOB,
     FRESH,
     begin,

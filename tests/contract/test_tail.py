@@ -1,6 +1,6 @@
 """Who was last in a line at some time."""
 
-from tests.contract.making import FRESH, begin, claim, done, job, jobs, start
+from tests.contract.builders import FRESH, begin, claim, done, job, jobs, start
 
 
 async def test_an_empty_lane_has_no_last_job(store, clock):

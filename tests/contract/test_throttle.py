@@ -4,7 +4,7 @@ import pytest
 
 from mulligan.core.outcome import Cancelled
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import adopted_from, again, begin, claim, dead, done, job, names, start
+from tests.contract.builders import adopted_from, again, begin, claim, dead, done, job, names, start
 
 HOUR = 3600.0
 

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from mulligan.core.outcome import Later, Returned
-from tests.contract.making import BOB, again, begin, dead, done, job, start
+from tests.contract.builders import BOB, again, begin, dead, done, job, start
 
 TRAIL = '[["US","E/ü\'"],2.5]'
 

@@ -11,7 +11,7 @@ from mulligan.core.lane import Lane
 from mulligan.core.limits import Limit as NamedLimit
 from mulligan.core.outcome import Later, Returned
 from mulligan.core.plan import Cap
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     FRESH,
@@ -29,7 +29,7 @@ from tests.contract.making import (
     source,
     start,
 )
-from tests.contract.sleeping import undisturbed, woken
+from tests.contract.waits import undisturbed, woken
 
 EU = Lane("default", "EU", 0)
 

@@ -3,8 +3,8 @@
 from mulligan.core.job import NewJob
 from mulligan.core.lane import Lane
 from mulligan.core.plan import ClaimPlan, Group, Source, Take
-from tests.contract.making import ANN, BOB
-from tests.contract.sleeping import undisturbed, woken
+from tests.contract.builders import ANN, BOB
+from tests.contract.waits import undisturbed, woken
 
 LANE = Lane("default", "*-US", 1)
 

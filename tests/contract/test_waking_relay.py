@@ -5,8 +5,8 @@ ways in which that one may never come for it.
 """
 
 from mulligan.core.lane import Lane
-from tests.contract.making import ANN, BOB, FRESH, claim, job, jobs, names
-from tests.contract.sleeping import woken
+from tests.contract.builders import ANN, BOB, FRESH, claim, job, jobs, names
+from tests.contract.waits import woken
 
 MAIL = Lane("mail", "default", 0)
 

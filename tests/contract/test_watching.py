@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from mulligan.core.outcome import Cancelled
-from tests.contract.making import (
+from tests.contract.builders import (
     REAPER,
     again,
     begin,

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from mulligan.core.lane import Lane
-from tests.contract.making import ANN, BOB, claim, group, in_turn, job, names, source
-from tests.contract.sleeping import undisturbed, woken
+from tests.contract.builders import ANN, BOB, claim, group, in_turn, job, names, source
+from tests.contract.waits import undisturbed, woken
 
 LANE = Lane("default", "*+ASIA", 1)
 FIRST = source(LANE)

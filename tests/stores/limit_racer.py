@@ -13,7 +13,7 @@ from random import Random
 from mulligan.core.outcome import Done
 from mulligan.core.worker import Worker
 from mulligan.stores import make_store
-from tests.contract.making import FRESH, group, in_turn, walk
+from tests.contract.builders import FRESH, group, in_turn, walk
 
 
 def racer(name: str) -> Worker:

@@ -11,7 +11,7 @@ import pytest
 from mulligan.core.limits import Limit
 from mulligan.stores import make_store
 from mulligan.stores.contract import Store
-from tests.contract.making import FRESH, REAPER, again, job
+from tests.contract.builders import FRESH, REAPER, again, job
 from tests.store_kit import fresh_url, require
 from tests.stores.limit_racer import racer
 

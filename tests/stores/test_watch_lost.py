@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from mulligan.stores.postgres.url import ended_key
-from tests.contract.making import begin, done, job
+from tests.contract.builders import begin, done, job
 from tests.store_kit import fresh_url, handle
 
 TERMINATE = """

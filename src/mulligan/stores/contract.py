@@ -152,7 +152,7 @@ class WorkerStore(Protocol):
         """Sleep until something may matter to the worker's last plan, or the time is up."""
 
     async def count(self, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
-        """Add to what is counted, and say how the queues and regions named are now.
+        """Add to what is counted; returns the health of the queues and regions named.
 
         The one operation that is not safe to send twice: who gets no answer lets it be.
         """

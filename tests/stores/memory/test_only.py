@@ -14,8 +14,8 @@ from mulligan.core.worker import Worker
 from mulligan.stores.memory import MemoryStore
 from mulligan.stores.memory import claim as walked
 from mulligan.stores.memory.fields import path_to
-from tests.contract.making import ANN, BOB, FRESH, again, claim, done, job, jobs, source, start
-from tests.contract.sleeping import undisturbed, woken
+from tests.contract.builders import ANN, BOB, FRESH, again, claim, done, job, jobs, source, start
+from tests.contract.waits import undisturbed, woken
 from tests.store_kit import START
 
 MAIL = Lane("mail", "default", 0)

@@ -11,7 +11,7 @@ from mulligan.stores.postgres import PostgresStore, pool
 from mulligan.stores.postgres.claim import plan_values
 from mulligan.stores.postgres.statements import Statements, in_order
 from mulligan.stores.postgres.workers import worker_json
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     FRESH,
     begin,

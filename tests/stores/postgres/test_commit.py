@@ -4,7 +4,7 @@ import asyncio
 
 from mulligan.core.lane import Lane
 from mulligan.stores.postgres.commit import TOGETHER
-from tests.contract.making import begin, done, job, jobs
+from tests.contract.builders import begin, done, job, jobs
 from tests.databases._server import until
 from tests.stores.postgres.kit import connected, opened, waited_for
 

@@ -7,7 +7,7 @@ import pytest
 
 from mulligan.core.errors import InvalidError, StoreUnavailableError
 from mulligan.stores.postgres import PostgresStore, pool
-from tests.contract.making import ANN, again, begin, claim, done, job, jobs, names
+from tests.contract.builders import ANN, again, begin, claim, done, job, jobs, names
 from tests.store_kit import with_query
 from tests.stores.postgres.kit import connected, end_backends, opened
 

@@ -11,7 +11,7 @@ from mulligan.core.limits import Limit
 from mulligan.core.outcome import Returned
 from mulligan.core.worker import Worker
 from mulligan.stores.postgres import PostgresStore, pool
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     FRESH,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.fields import FIELDS
 from mulligan.stores.postgres.fields import one_job, packed_columns
-from tests.contract.making import claim, job, jobs, names
+from tests.contract.builders import claim, job, jobs, names
 from tests.stores.postgres.kit import SEE_WHO_WAITS, connected, opened, server_of, until_waiting
 
 # A value of each kind that no option has if it is left out.

@@ -8,7 +8,7 @@ from psycopg.types.json import Jsonb
 
 from mulligan.core.job import decode_call, decode_policy
 from mulligan.core.retry import Retry
-from tests.contract.making import claim, names
+from tests.contract.builders import claim, names
 from tests.stores.postgres.kit import connected
 
 

@@ -12,7 +12,7 @@ from mulligan.core.limits import FOREVER, Limit
 from mulligan.stores.postgres.claim import plan_values
 from mulligan.stores.postgres.fields import job_columns
 from mulligan.stores.postgres.workers import worker_json
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     FRESH,
@@ -27,7 +27,7 @@ from tests.contract.making import (
     walk,
 )
 from tests.stores.postgres.kit import connected, opened, server_of
-from tests.stores.postgres.racing import RATE, RUNNING
+from tests.stores.postgres.racer import RATE, RUNNING
 
 K = '{"k":1}'
 
@@ -197,7 +197,7 @@ async def test_processes_that_race_under_limits_never_exceed_them_and_never_meet
             connection.execute("CREATE TABLE racing (id text PRIMARY KEY, at float8)")
             connection.execute("CREATE TABLE started (id text, at float8)")
         await store.enqueue(new[:100])
-        program = (sys.executable, "-m", "tests.stores.postgres.racing", url)
+        program = (sys.executable, "-m", "tests.stores.postgres.racer", url)
         racers = [await asyncio.create_subprocess_exec(*program, str(n)) for n in range(3)]
         for n in range(100, 160, 4):
             await store.enqueue(new[n : n + 4])

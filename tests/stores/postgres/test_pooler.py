@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from mulligan.core.outcome import Done
-from tests.contract.making import ANN, BOB, again, claim, done, jobs
-from tests.contract.sleeping import woken
+from tests.contract.builders import ANN, BOB, again, claim, done, jobs
+from tests.contract.waits import woken
 from tests.databases import Unavailable, _debian
 from tests.databases._server import LOOPBACK, accepts, free_port, until
 from tests.stores.postgres.kit import opened

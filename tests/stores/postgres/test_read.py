@@ -2,7 +2,7 @@
 
 from mulligan.core.counts import Count
 from mulligan.stores.postgres import PostgresStore
-from tests.contract.making import begin, done, jobs
+from tests.contract.builders import begin, done, jobs
 from tests.store_kit import VirtualClock, handle
 from tests.stores.postgres.kit import connected, explaining, opened, read
 

@@ -12,7 +12,7 @@ from mulligan.core.errors import StoreError
 from mulligan.core.limits import Limit
 from mulligan.stores.postgres import PostgresStore
 from mulligan.stores.postgres.schema import DROP_FUNCTIONS, VERSION, known
-from tests.contract.making import claim, done, job, jobs, names
+from tests.contract.builders import claim, done, job, jobs, names
 from tests.store_kit import with_query
 from tests.stores.postgres.kit import connected, opened, schema_of, server_of, sqlalchemy_engine
 

@@ -11,7 +11,7 @@ from psycopg.rows import dict_row
 from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
 from mulligan.core.lane import Lane
 from mulligan.stores.postgres import statements
-from tests.contract.making import ANN, BOB, FRESH, again, begin, claim, done, job, jobs, names
+from tests.contract.builders import ANN, BOB, FRESH, again, begin, claim, done, job, jobs, names
 from tests.stores.postgres.kit import connected, opened, schema_of
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from mulligan.core.outcome import Done
 from mulligan.stores.postgres import PostgresStore, sweep
+from tests.contract.builders import claim, jobs
+from tests.contract.choices import program
 from tests.contract.comparison import Comparison
-from tests.contract.drawing import program
-from tests.contract.making import claim, jobs
 from tests.store_kit import require
 from tests.stores.postgres.kit import connected, opened
 

@@ -10,7 +10,7 @@ from psycopg.rows import dict_row
 from sqlalchemy.orm import Session
 
 from mulligan.core.errors import InvalidError
-from tests.contract.making import ANN, claim, job, jobs, names
+from tests.contract.builders import ANN, claim, job, jobs, names
 from tests.stores.postgres.kit import connected, server_of, sqlalchemy_engine
 
 

@@ -3,8 +3,8 @@
 import asyncio
 
 from mulligan.stores.postgres.fields import packed_columns
-from tests.contract.making import ANN, BOB, claim, job, jobs, names
-from tests.contract.sleeping import woken
+from tests.contract.builders import ANN, BOB, claim, job, jobs, names
+from tests.contract.waits import woken
 from tests.store_kit import with_query
 from tests.stores.postgres.kit import SEE_WHO_WAITS, connected, end_backends, opened
 

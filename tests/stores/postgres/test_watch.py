@@ -3,7 +3,7 @@
 import asyncio
 from functools import partial
 
-from tests.contract.making import begin, done, job
+from tests.contract.builders import begin, done, job
 from tests.stores.postgres.kit import opened
 
 

@@ -8,7 +8,7 @@ import os
 import sys
 
 from mulligan.core.worker import Worker
-from tests.contract.making import claim
+from tests.contract.builders import claim
 from tests.stores.redis.kit import opened
 
 

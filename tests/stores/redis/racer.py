@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from mulligan.core.outcome import Returned
 from mulligan.core.worker import Worker
-from tests.contract.making import claim, done
+from tests.contract.builders import claim, done
 from tests.stores.redis.kit import key, opened
 
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from redis.asyncio import Redis
 
 from mulligan.core.job import NewJob
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     FRESH,
@@ -24,7 +24,7 @@ from tests.contract.making import (
     source,
     walk,
 )
-from tests.contract.sleeping import woken
+from tests.contract.waits import woken
 from tests.store_kit import fresh_url
 from tests.stores.redis.kit import commands_of, counted, opened
 

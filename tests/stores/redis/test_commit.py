@@ -3,7 +3,7 @@
 from redis.asyncio import Redis
 
 from mulligan.core.worker import Worker
-from tests.contract.making import (
+from tests.contract.builders import (
     begin,
     claim,
     done,

@@ -11,7 +11,7 @@ from mulligan.core.health import CLOSED, Breaker
 from mulligan.stores.redis import RedisStore
 from mulligan.stores.redis.errors import AnswerError, explain
 from mulligan.stores.redis.url import read_url
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     FRESH,
     again,

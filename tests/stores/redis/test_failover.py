@@ -15,7 +15,7 @@ from mulligan.stores.redis.errors import AnswerError, explain
 from mulligan.stores.redis.url import read_url
 from mulligan.stores.redis.wire import Wire
 from tests.chaos.proxy import Proxy
-from tests.contract.making import ANN, claim, done, jobs, names
+from tests.contract.builders import ANN, claim, done, jobs, names
 from tests.databases import RedisServer
 from tests.databases._server import LOOPBACK, free_port
 from tests.engine.test_on_every_store import working

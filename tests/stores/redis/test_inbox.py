@@ -8,14 +8,14 @@ import pytest
 from mulligan.core.job import Call, Policy, decode_call, decode_policy
 from mulligan.core.lane import Lane
 from mulligan.core.retry import PRESETS, Retry
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     ANYONE,
     claim,
     names,
     start,
 )
-from tests.contract.sleeping import woken
+from tests.contract.waits import woken
 from tests.stores.redis.kit import key, keys_of, opened
 
 

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from mulligan.core.job import Claim, NewJob
 from mulligan.core.limits import Limit
-from tests.contract.making import REAPER, claim, done, job, jobs, names
+from tests.contract.builders import REAPER, claim, done, job, jobs, names
 from tests.stores.redis.kit import commands_of, counted, keys_of, opened
 
 RACERS, JOBS = 3, 300

@@ -4,7 +4,7 @@ from redis.asyncio import Redis
 
 from mulligan.core.counts import Count
 from mulligan.core.health import SLOT
-from tests.contract.making import (
+from tests.contract.builders import (
     begin,
     done,
     jobs,

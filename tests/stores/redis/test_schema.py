@@ -22,7 +22,7 @@ from mulligan.core.plan import Cap
 from mulligan.core.record import Record, Recording
 from mulligan.core.reschedule import Reschedule
 from mulligan.stores.contract import Store
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     FRESH,

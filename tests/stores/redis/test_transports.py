@@ -12,8 +12,8 @@ import redis
 
 from mulligan.core.errors import StoreError
 from mulligan.stores.redis import RedisStore
-from tests.contract.making import ANN, claim, done, job, start
-from tests.contract.sleeping import woken
+from tests.contract.builders import ANN, claim, done, job, start
+from tests.contract.waits import woken
 from tests.databases import RedisServer, Unavailable
 from tests.databases._debian import install
 from tests.databases._server import LOOPBACK, free_port

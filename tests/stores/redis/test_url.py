@@ -7,7 +7,7 @@ import pytest
 from mulligan.core.errors import InvalidError
 from mulligan.stores import make_store
 from mulligan.stores.redis import RedisStore
-from tests.contract.making import (
+from tests.contract.builders import (
     claim,
     jobs,
     names,

@@ -7,7 +7,7 @@ import pytest
 from mulligan.core.limits import Limit
 from mulligan.core.page import Selection
 from mulligan.stores.redis import RedisStore
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     again,

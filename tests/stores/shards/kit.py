@@ -1,18 +1,18 @@
 """Shards of memory that a test can take away, and that count what they are asked."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.stores.memory import MemoryStore
 from mulligan.stores.shards import ShardedStore
-from tests.store_kit import VirtualClock
 
 
 class Switched:
     """A store of memory that answers, or is `down`."""
 
-    def __init__(self, clock: VirtualClock) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self.url = "memory://"
         self.down = False
         self.asked: Counter[str] = Counter()
@@ -35,6 +35,6 @@ class Switched:
         return list(self.store.state.jobs)
 
 
-def spread(clock: VirtualClock, *shards: Switched, url: str = "memory://") -> ShardedStore:
+def spread(clock: Callable[[], float], *shards: Switched, url: str = "memory://") -> ShardedStore:
     """A store over these shards; by the URL of a server they are asked together."""
     return ShardedStore(url, shards, clock)

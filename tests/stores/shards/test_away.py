@@ -16,7 +16,7 @@ from mulligan.engine.committer import Committer
 from mulligan.engine.events import Events
 from mulligan.engine.reporter import Reporter
 from mulligan.stores.shards import connection
-from tests.contract.making import ANN, claim, done, job, jobs, names
+from tests.contract.builders import ANN, claim, done, job, jobs, names
 from tests.stores.shards.kit import Switched, spread
 
 

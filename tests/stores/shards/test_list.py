@@ -7,7 +7,7 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Capped
 from mulligan.stores import make_store, redact
 from mulligan.stores.shards import shard_urls
-from tests.contract.making import claim, job, jobs, names
+from tests.contract.builders import claim, job, jobs, names
 from tests.stores.shards.kit import Switched, spread
 
 

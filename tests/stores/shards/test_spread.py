@@ -14,7 +14,7 @@ from mulligan.core.record import Record, Recording
 from mulligan.core.reschedule import Reschedule
 from mulligan.core.shards import tagged
 from mulligan.core.worker import Worker
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     FRESH,
@@ -32,7 +32,7 @@ from tests.contract.making import (
     start,
     walk,
 )
-from tests.contract.making import group as one_group
+from tests.contract.builders import group as one_group
 from tests.stores.shards.kit import spread
 
 MANY = [f"job-{number}" for number in range(40)]
@@ -241,3 +241,15 @@ async def test_workers_of_a_new_region_are_refused_once_in_all_shards(store):
     plan = in_turn(1, one_group(source(FRESH)))
     assert (await walk(store, plan, Worker("eve-1", "EU"))).claims == []
     assert [region.name for region in (await store.facts()).regions] == ["EU"]
+
+
+async def test_retries_and_fresh_jobs_share_each_shard_though_a_worker_takes_one_at_a_time(store):
+    await store.enqueue(jobs(*(tagged(f"a{n}", shard) for shard in range(2) for n in range(6))))
+    claims = (await claim(store, FRESH, demand=20)).claims
+    await store.commit([again(each) for each in claims])
+    await store.enqueue(jobs(*(tagged(f"b{n}", shard) for shard in range(2) for n in range(6))))
+    kinds: dict[str, list[bool]] = {"0": [], "1": []}
+    for _ in range(8):
+        [taken] = (await run_by_policy(store, 1)).claims
+        kinds[taken.id[0]].append(taken.retry_count > 0)
+    assert {shard: sum(retries) for shard, retries in kinds.items()} == {"0": 2, "1": 2}

@@ -3,7 +3,7 @@
 import asyncio
 
 from mulligan.core.shards import tagged
-from tests.contract.making import ANN, BOB, claim, done, job, jobs, names
+from tests.contract.builders import ANN, BOB, claim, done, job, jobs, names
 
 
 async def asleep(store, worker=ANN):

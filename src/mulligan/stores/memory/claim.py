@@ -37,7 +37,7 @@ def claim(state: State, plan: ClaimPlan, worker: Worker) -> Claimed:
         workers.keep(state, worker)
         if plan.epoch != state.epoch:
             return Claimed([], stale=True)
-        state.sleepers.remove(worker.id)  # what the walk lets go is not for it to be woken for
+        state.sleepers.remove(worker.id)  # the walk must not wake its own worker
         if state.lines.lanes:
             for lane in state.lines.lanes.keys() & set(plan.lanes):
                 advance(state.lines, lane)

@@ -53,7 +53,7 @@ def holder_of(state: State, key: tuple[str, str] | None) -> Record | None:
 
 
 def debounce(state: State, record: Record, new: NewJob) -> None:
-    """Give a debounced job that waits to start the call of a later one, and put it off again."""
+    """Replace the call of a debounced job that has not started by a later one, and postpone it."""
     if record.debounce_until is None:
         return
     record.new = replace(record.new, task=new.task, body=new.body)

@@ -1,4 +1,4 @@
-"""Arrays as PostgreSQL reads them: put together by joins, far quicker than one by one."""
+"""Arrays as PostgreSQL reads them, made by joining text, which is fastest."""
 
 from collections.abc import Callable, Iterable, Sequence
 from struct import Struct
@@ -64,7 +64,7 @@ class PackedBytes(bytes):
 
 
 class TextsDumper(Dumper):
-    """Sends it as it is."""
+    """Sends it unchanged."""
 
     format, oid = Format.BINARY, TEXTS
 
@@ -74,7 +74,7 @@ class TextsDumper(Dumper):
 
 
 class BytesDumper(TextsDumper):
-    """Sends it as it is."""
+    """Sends it unchanged."""
 
     oid = BYTEAS
 

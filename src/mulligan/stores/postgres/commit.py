@@ -26,7 +26,7 @@ from mulligan.stores.postgres.arrays import alike, bytestrings, flags, numbers, 
 from mulligan.stores.postgres.connection import Connection
 from mulligan.stores.postgres.database import Database
 from mulligan.stores.postgres.fields import NO_JOBS, failure_json, job_columns, micros, plain
-from mulligan.stores.postgres.limits import pause_micros
+from mulligan.stores.postgres.named_limits import pause_micros
 from mulligan.stores.postgres.statements import OUTCOMES
 from mulligan.stores.postgres.url import ended_key
 
@@ -47,7 +47,7 @@ KINDS: dict[type, int] = {
 
 
 class Written(NamedTuple):
-    """What became of each outcome, whether anybody waits for jobs to end, and was told of these."""
+    """What became of each outcome, whether callers wait for jobs to end, and were told of these."""
 
     verdicts: list[Verdict]
     any_watching: bool
@@ -106,7 +106,7 @@ async def commit_parts(database: Database, outcomes: Sequence[Outcome]) -> Writt
 
 
 def plainly_done(outcomes: Sequence[Outcome]) -> bool:
-    """Whether all are Done of different jobs, with nothing to follow or to say of limits."""
+    """Whether all are Done of different jobs, without next jobs and without a use of limits."""
     for outcome in outcomes:
         if type(outcome) is not Done or outcome.next or outcome.use is not None:
             return False
@@ -146,7 +146,7 @@ def in_parts(outcomes: Sequence[Outcome]) -> Iterator[list[Outcome]]:
 
 
 def matters(job: NewJob) -> bool:
-    """Whether a next job asks for what outcomes before or after it may change."""
+    """Whether a next job reads what an outcome before or after it may change."""
     asks = job.unique_key, job.limits, job.fairness_key
     return job.awaits > 0 or any(each is not None for each in asks)
 
@@ -245,7 +245,7 @@ class TransactionalSink:
         return Written([verdict], any_watching)
 
     async def _begin(self, connection: Connection, outcome: Done) -> Verdict:
-        """What would become of the outcome now."""
+        """Begin the transaction; what would become of the outcome now."""
         job, token = outcome.lease
         [answer] = await self._ask(connection, "begin_sink", in_id=job, in_token=token)
         return VERDICTS[answer]

@@ -68,7 +68,7 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
             self._unlimited = False
 
     def _look(self) -> None:
-        """Hang up if it is time. One timer serves all messages: most are answered long before."""
+        """End the connection if its time is up. One timer serves all messages, mostly in vain."""
         self._watch = None
         if self._asked is None:
             return

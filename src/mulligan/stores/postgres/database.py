@@ -79,7 +79,7 @@ class Database:
             self.pool.pooled = False
 
     async def be_pooled(self) -> None:
-        """Keep to what works where a pooler hands each transaction to another server process."""
+        """Use only what works behind a pooler: a transaction may have another server process."""
         for pool in self.pools:
             pool.pooled = True
         # its sessions are not ours to change, and must not read NULL as a text
@@ -91,6 +91,6 @@ class Database:
             )
 
     async def close(self) -> None:
-        """Let go of all connections, those that are in use when they are given back."""
+        """Close all connections; those in use are closed when they are given back."""
         for pool in self.pools:
             await pool.end()

@@ -77,7 +77,7 @@ NEW_JOBS = {
 } | {"no_options": "boolean"}
 # Where there are none.
 NO_JOBS: Columns = (None,) * len(NEW_JOBS)
-# What says which line a job joins: jobs that are alike in it, and leave out all other options, are
+# The options that say which line a job joins. Jobs that are alike in these, and have no others, are
 # stored as quickly as those without any.
 OF_LINE = ("limits", "fairness_key")
 line_of = itemgetter(*(NewJob.__struct_fields__.index(name) for name in OF_LINE))

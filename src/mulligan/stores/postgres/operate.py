@@ -81,7 +81,7 @@ async def facts(database: Database) -> Facts:
 
 
 async def count(database: Database, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
-    """Add to what is counted, and say how the queues and regions named are now."""
+    """Add to what is counted; returns the health of the queues and regions named."""
     if not counts:
         return {}
     queues, regions, names, values = zip(*counts, strict=True)

@@ -1,4 +1,4 @@
-"""A few connections, made when needed, thrown away when in doubt, and never waited on twice."""
+"""A few connections, made when needed, and closed when their state is in doubt."""
 
 import asyncio
 import os
@@ -87,7 +87,7 @@ class Pool:
         self._ended = False
 
     async def end(self) -> None:
-        """Keep none any more: what is in use is closed by who gives it back."""
+        """Keep no connection any more: one that is in use is closed when it is given back."""
         self._ended = True
         await self.close()
 
@@ -129,7 +129,7 @@ class Pool:
             try:
                 if on is not None:
                     return await work(on)
-                # as in `use`, whose way costs more than all the rest of this
+                # as in `use`, which costs more than all the rest of this
                 connection = await self._take()
                 try:
                     return await work(connection)
@@ -189,7 +189,7 @@ class Pool:
         elif connection.pgconn.transaction_status == TransactionStatus.IDLE:
             self._idle.append(connection)
         elif connection.closed:
-            # its siblings have most likely met the same end
+            # the other idle connections were most likely ended too
             await self.close()
         else:
             await connection.close()
@@ -201,7 +201,7 @@ def lock_timeout(answer_within: float) -> str:
 
 
 def is_quiet(connection: "psycopg.BaseConnection[Any]") -> bool:
-    """Whether the server has said nothing since the last answer: unasked it takes its leave."""
+    """Whether the server has sent nothing since the last answer; one that disconnects says so."""
     waiting = select.poll()
     waiting.register(connection.fileno(), select.POLLIN)
     return not waiting.poll(0)

@@ -87,7 +87,7 @@ def known() -> Stored:
 
 
 def check_encoding(connection: Connection) -> None:
-    """Refuse a database that cannot hold every text, or takes bytes that are none."""
+    """Refuse a database whose encoding cannot hold every text, or is not checked."""
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != ENCODING:
         raise StoreError(

@@ -26,7 +26,7 @@ from mulligan.stores.postgres import (
     commit,
     doctor,
     enqueue,
-    limits,
+    named_limits,
     operate,
     read,
     record,
@@ -235,10 +235,10 @@ class PostgresStore:
         return await read.stats(self._database)
 
     async def limits(self, most: int) -> list[LimitView]:
-        return await limits.limits(self._database, most)
+        return await named_limits.limits(self._database, most)
 
     async def keys(self, queue: str, most: int) -> list[KeyView]:
-        return await limits.keys(self._database, queue, most)
+        return await named_limits.keys(self._database, queue, most)
 
     async def depth(self, lane: Lane, limit: int) -> int:
         return await read.depth(self._database, lane, limit)
@@ -262,13 +262,13 @@ class PostgresStore:
         await operate.pause(self._database, queue, paused=paused)
 
     async def set_limit(self, name: str, limit: Limit | None, *, declared: bool) -> None:
-        await limits.set_limit(self._database, name, limit, declared=declared)
+        await named_limits.set_limit(self._database, name, limit, declared=declared)
 
     async def pause_limit(self, name: str, seconds: float, *, at_least: bool = False) -> None:
-        await limits.pause_limit(self._database, name, seconds, at_least=at_least)
+        await named_limits.pause_limit(self._database, name, seconds, at_least=at_least)
 
     async def spend(self, name: str, cost: int) -> None:
-        await limits.spend(self._database, name, cost)
+        await named_limits.spend(self._database, name, cost)
 
     async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
         check_batch(len(jobs))

@@ -26,7 +26,7 @@ class Sweeper:
         self._task: asyncio.Task[None] | None = None
 
     def killed(self, table: str, rows: int) -> None:
-        """So many rows of the table died; sweep when it is time."""
+        """Count rows of the table that died; sweep when there are enough."""
         self._dead[table] = self._dead.get(table, 0) + rows
         if self._dead[table] >= EVERY and (self._task is None or self._task.done()):
             self._dead[table] = 0

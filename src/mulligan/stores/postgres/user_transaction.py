@@ -226,7 +226,7 @@ def on_sqlalchemy(connection: Any) -> Callable[[str, Values], Any]:
 
 
 def way_of(connection: Any) -> Any:
-    """What stays the same while connections to one database come and go, as far as there is such.
+    """What is the same for all connections to one database, as far as the library has such a thing.
 
     Of psycopg and Django the address, of SQLAlchemy the engine, of asyncpg the connection itself.
     """

@@ -115,7 +115,7 @@ class Sleepers:
         return self._woken.setdefault(worker, asyncio.Event())
 
     async def _start_listener(self) -> None:
-        """Return when the listener listens; start it if it does not run."""
+        """Start the listener if it does not run; returns when it listens."""
         async with self._starting:
             if self._listener is None or self._listener.done():
                 connection = await self._pool.connect()

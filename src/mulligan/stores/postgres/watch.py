@@ -97,7 +97,7 @@ class Watcher:
             except (psycopg.Error, StoreError) as error:
                 log.debug("results are looked for, starting anew: %s", type(error).__name__)
             finally:
-                self._ready.set()  # who cannot be told looks
+                self._ready.set()  # callers that cannot be told look by themselves
             self._watches.tell_all()
             await asyncio.sleep(RECONNECT_AFTER)
 
@@ -114,7 +114,7 @@ class Watcher:
 
     @contextmanager
     def telling(self, outcomes: Sequence[Outcome]) -> Iterator[str | None]:
-        """What a commit of these is to tell by itself, a way to the server and back earlier.
+        """What a commit of these is to tell by itself, a round trip earlier.
 
         So a lonely caller is told, one commit at a time: those who tell wait for each other, and
         what many commits have to tell is quicker told together.
@@ -152,7 +152,7 @@ class Watcher:
                 await self._database.pool.run(TELL, (self._channel, texts(list(payloads(ended)))))
 
     async def close(self) -> None:
-        """Stop listening, and have told what is to be told."""
+        """Stop listening, once all notifications are sent."""
         if self._telling is not None:
             await self._telling
         if self._listener is not None:

@@ -1,4 +1,4 @@
-"""Workers: their beats, what they leave behind, and what is reclaimed from the dead."""
+"""Workers: their beats, how they leave, and the jobs that are reclaimed from dead ones."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,7 @@ async def beat(database: Database, worker: Worker, holding: Sequence[Lease]) -> 
 
 
 async def reclaimed(database: Database, leases: Sequence[Lease]) -> list[Claim]:
-    """What was reclaimed, among jobs that their worker does not know of."""
+    """Those of the worker's unknown leases that came from a reclaim."""
     if not leases:
         return []
     rows = await database.call("reclaimed", ids=texts([lease.job for lease in leases]))

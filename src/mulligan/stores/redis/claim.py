@@ -33,7 +33,7 @@ from mulligan.stores.redis.fields import (
 
 # How many digits a job's text begins with.
 SEQUENCE_WIDTH = 16
-# No text goes on so after its sequence.
+# A header that no job has: none has been read yet.
 UNKNOWN_HEADER = b"\n"
 # The token in a lease on a job that cannot be read: fail_invalid.lua asks who holds it instead.
 NO_TOKEN = 0
@@ -131,7 +131,7 @@ def packed_limit(limit: Limit) -> tuple[str, str, int, float, float, str]:
 
 
 def unlimited_lanes(plan: ClaimPlan, shape: Shape) -> str:
-    """For each lane of the shape a 1 if all that is due there may start when no other has jobs."""
+    """For each lane of the shape a 1 if all its due jobs may start when no other lane has jobs."""
     unshared = {step.group for step in plan.steps if not step.of and step.until >= plan.demand}
     unlimited = {
         lane

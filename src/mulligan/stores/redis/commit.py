@@ -1,4 +1,4 @@
-"""Writing outcomes, as commit.lua reads them."""
+"""Outcomes, as commit.lua reads them."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -76,7 +76,7 @@ def use_values(use: LimitUse) -> tuple[object, ...]:
 
 
 def outcome_values(outcome: Outcome) -> list[Value]:
-    """The letter for an outcome, and what goes with it."""
+    """The letter by which commit.lua knows the kind of outcome, and its values."""
     match outcome:
         case Done(_, result, following, hands_on, _):
             values, kept = runs_values(following), [] if result is None else [result]

@@ -37,7 +37,7 @@ class Server:
         # Whether the server tells scripts that only read from those that write.
         self.knows_readers = False
         self.nodes = Nodes(url)
-        # Told when the keys are looked for at another server.
+        # Called when the keys are looked for at another server.
         self.on_move: Callable[[], None] | None = None
         self._wires: set[Wire] = set()
         self._idle: list[Wire] = []
@@ -162,7 +162,7 @@ class Server:
         return await self.connection()
 
     async def learn_nodes(self) -> None:
-        """Have all nodes of a cluster be known, so that any of them may go."""
+        """Learn all nodes of a cluster, so that any of them may fail."""
         try:
             self.nodes.learn(await self.command("CLUSTER", "SLOTS"))
         except StoreUnavailableError:

@@ -136,7 +136,7 @@ async def clock_finding(server: Server) -> Finding:
 
 
 async def permission_finding(server: Server) -> Finding:
-    """Whether this user may run scripts on these keys; whether it may write shows a probe."""
+    """Whether this user may run scripts on these keys; a probe shows whether it may write."""
     try:
         await server.read("facts", "")
     except StoreError as error:

@@ -38,7 +38,7 @@ async def enqueue(run: Run, jobs: Sequence[NewJob]) -> list[Enqueued]:
 
 
 def runs_values(jobs: Iterable[NewJob]) -> list[Value]:
-    """Jobs in runs, cut where the lane or what goes with it changes."""
+    """Jobs in runs; a new run begins where the lane or the options change."""
     values: list[Value] = []
     for (queue, region, priority, delay, *common), alike in groupby(jobs, run_of):
         run, place = list(alike), (spell_lane(queue, region, priority), delay_text(delay))
@@ -58,7 +58,7 @@ def runs_values(jobs: Iterable[NewJob]) -> list[Value]:
 def add_run(
     values: list[Value], place: tuple[str, str], options: bytes, run: Sequence[NewJob]
 ) -> None:
-    """Add jobs that have their place and these options in common."""
+    """Add jobs that have their lane and these options in common."""
     values += (*place, options, len(run))
     for job in run:
         values += (untabbed(job.id), heading(job.task) + job.body)

@@ -15,7 +15,7 @@ NOT_NOW = ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MISCONF"
 WRONG_USER = ["NOAUTH", "WRONGPASS"]
 # This node was the primary, or held the keys, and no longer is or does; nothing was done.
 ELSEWHERE = ["READONLY", "MOVED"]
-# It broke off a read that blocked, for the same reason.
+# A blocking read was ended for the same reason.
 BROKEN_OFF = "UNBLOCKED"
 
 REFUSED_USER = "refused the user or password; check the store's URL"
@@ -71,7 +71,7 @@ def meaning_of(error: AnswerError, tag: str) -> tuple[type[StoreError], str]:
 
 
 def is_elsewhere(error: AnswerError) -> bool:
-    """Whether the server says that it is not, or no longer, the one to ask."""
+    """Whether the server says that another server has the keys."""
     if error.code in ELSEWHERE or error.code == BROKEN_OFF:
         return True
     return str(error).startswith("WAIT cannot be used with replica")
@@ -84,7 +84,7 @@ def node_of(error: AnswerError) -> tuple[str, int]:
 
 
 def reason(error: Exception) -> str:
-    """What the system said, without what the driver puts around it."""
+    """The message of the system, without the driver's own words."""
     cause = error.__cause__ or error.__context__
     if isinstance(cause, OSError) and cause.strerror:
         return cause.strerror

@@ -116,7 +116,7 @@ class Inbox:
         tag = self._server.url.tag
         words = ("BLMOVE", f"{tag}:inbox", f"{tag}:inbox:taken", "LEFT", "RIGHT")
         task = asyncio.current_task()
-        # The driver may swallow a cancellation; the task remembers that there was one.
+        # The driver may swallow a cancellation; `cancelling` still says that there was one.
         while task is None or not task.cancelling():
             try:
                 while await self.drain():

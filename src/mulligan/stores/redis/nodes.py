@@ -46,7 +46,7 @@ class Nodes:
             try:
                 return await connected(self._driver(self.holder))
             except (RedisError, OSError):
-                self.lost()  # the others will know who holds the keys now
+                self.lost()  # other nodes know who holds the keys now
                 raise
         for _ in self.known[1:]:
             try:
@@ -108,7 +108,7 @@ class Nodes:
         return str(host), int(port)
 
     def lost(self) -> None:
-        """The server that was asked does not answer, or is not the one: ask another."""
+        """The server does not answer, or does not have the keys: ask another."""
         self.moves += 1
         self.holder = None
         if not self.url.service:
@@ -148,7 +148,7 @@ class Nodes:
         return str(self.home.connection_kwargs.get("host", "localhost"))
 
     def _driver(self, address: Address | None) -> AbstractConnection:
-        """A connection to be, made by the driver as the URL says."""
+        """A connection of the driver's, not yet open, as the URL says."""
         kind, options = self.home.connection_class, self.home.connection_kwargs
         if address is None or not issubclass(kind, Connection):
             return kind(**options)
@@ -156,7 +156,7 @@ class Nodes:
 
     @cached_property
     def home(self) -> ConnectionPool:
-        """What the driver makes of the URL; it keeps no connections."""
+        """The driver's pool for the URL; it keeps no connections."""
         replicas = self.url.wait_timeout if self.url.wait_replicas else 0.0
         defaults: dict[str, Any] = {
             "protocol": 2,

@@ -26,10 +26,13 @@ async def read_page(
     The index is looked through piece by piece until the page is full.
     """
     found: list[tuple[str, Job]] = []
-    # The failed jobs of one queue have an index of their own, however many jobs there are beside.
+    # The failed jobs of one queue have an index of their own, however many jobs there are beside;
+    # those that run are known from their leases.
     index = "order"
     if selection.status == "failed" and selection.queue is not None:
         index = f"failed:{escape(selection.queue)}"
+    elif selection.status == "processing":
+        index = "running"
     below = "+inf" if after is None else f"({cursor_number(after)}"
     wanted = (
         selection.status or "",

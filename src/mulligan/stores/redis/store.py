@@ -21,7 +21,7 @@ from mulligan.core.settings import check_batch
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batch_by_batch
-from mulligan.stores.redis import doctor, limits, operate, read, record, validate, workers
+from mulligan.stores.redis import doctor, named_limits, operate, read, record, validate, workers
 from mulligan.stores.redis.claim import claimed_of, encode_plan
 from mulligan.stores.redis.commit import commit
 from mulligan.stores.redis.connection import Server, Value
@@ -155,7 +155,7 @@ class RedisStore:
 
     async def set_limit(self, name: str, limit: Limit | None, *, declared: bool) -> None:
         which = "declared" if declared else "set"
-        await self._run("set_limit", spell_limit(name), which, limits.limit_text(limit))
+        await self._run("set_limit", spell_limit(name), which, named_limits.limit_text(limit))
 
     async def pause_limit(self, name: str, seconds: float, *, at_least: bool = False) -> None:
         await self._run("pause_limit", spell_limit(name), float_text(seconds), int(at_least))
@@ -226,10 +226,10 @@ class RedisStore:
         return read.stats_of(await self._read("stats"))
 
     async def limits(self, most: int) -> list[LimitView]:
-        return limits.limits_of(await self._read("limits", most))
+        return named_limits.limits_of(await self._read("limits", most))
 
     async def keys(self, queue: str, most: int) -> list[KeyView]:
-        return limits.keys_of(await self._read("keys", escape(queue), most))
+        return named_limits.keys_of(await self._read("keys", escape(queue), most))
 
     async def depth(self, lane: Lane, limit: int) -> int:
         return int(await self._read("depth", lane_name(lane), limit))

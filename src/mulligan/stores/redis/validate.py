@@ -1,4 +1,4 @@
-"""What another program wrote over: values of a wrong type, and jobs that cannot be read."""
+"""What other programs have overwritten: values of a wrong type, jobs that cannot be read."""
 
 import logging
 from collections.abc import Sequence

@@ -44,7 +44,7 @@ class Channels(Wire):
         return answered
 
     def data_received(self, data: bytes) -> None:
-        """Tell who waits, or answer who asked."""
+        """Tell callers whose job has ended, or answer commands."""
         self._reader.feed(data)
         try:
             while (answer := self._reader.gets()) is not INCOMPLETE:
@@ -63,7 +63,7 @@ class Channels(Wire):
             asked.set_result(None)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Nobody is told any more."""
+        """The connection was lost."""
         super().connection_lost(error)
         for asked in self._asked:
             fail(asked, ConnectionError("the server closed the connection"))
@@ -71,7 +71,7 @@ class Channels(Wire):
 
 
 def fail(asked: asyncio.Future[None], error: Exception) -> None:
-    """Answer with an error, which not everybody awaits."""
+    """Answer every command with the error; not each of them is awaited."""
     if not asked.done():
         asked.set_exception(error)
         asked.exception()
@@ -119,7 +119,7 @@ class Subscriber:
         self._watches.tell((channel.removeprefix(self._name("")),))
 
     def lost(self, channels: Channels) -> None:
-        """The connection is gone: have all look, and connect anew if anybody waits on."""
+        """The connection is gone: have all callers look, and connect anew if one still waits."""
         if self._channels is channels:
             self._channels = None
             self._watches.tell_all()

@@ -42,7 +42,7 @@ class Wire(asyncio.Protocol):
 
     @property
     def closed(self) -> bool:
-        """Whether there is nobody at the other end any more."""
+        """Whether the server has ended the connection."""
         return self._closed or self._transport.is_closing()
 
     async def exchange(self, packed: Sequence[bytes], within: float | None) -> list[Any]:
@@ -66,7 +66,7 @@ class Wire(asyncio.Protocol):
         return answers
 
     def send(self, packed: Sequence[bytes]) -> None:
-        """Have commands on their way."""
+        """Send commands, without waiting for their answers."""
         self._expected = len(packed)
         self._transport.write(b"".join(packed))
 
@@ -89,11 +89,11 @@ class Wire(asyncio.Protocol):
             self._waiting.set_result(None)
 
     def eof_received(self) -> None:
-        """Take no more orders; the transport closes itself."""
+        """Send nothing more; the transport closes itself."""
         self._closed = True
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell who waits."""
+        """Raise in the call that waits."""
         self._closed = True
         lost = LostError("the server closed the connection")
         lost.__cause__ = error

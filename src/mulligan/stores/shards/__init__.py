@@ -1,4 +1,4 @@
-"""Several whole stores behind the one contract: the shards of an app. None of them knows of it."""
+"""Several whole stores behind the one contract: the shards of an app. No store knows of it."""
 
 from mulligan.stores.shards.store import ShardedStore
 from mulligan.stores.shards.url import shard_urls

@@ -1,5 +1,7 @@
-"""Walks a plan in one shard after the other, in their turns, until the demand is met."""
+"""Walks a plan in one shard after the other, in turns, until the demand is met."""
 
+import asyncio
+import contextlib
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,7 @@ async def claim(shards: Shards, sleep: WorkerSleep, plan: ClaimPlan, worker: Wor
     this worker are told that it will not come.
     """
     check_batch(plan.demand)
+    await sleep.has_resigned()
     await introduce(shards, sleep, worker)
     epochs = shards.memory.epochs.get(plan.epoch)
     if epochs is None:
@@ -104,12 +107,15 @@ class Walk:
         part = less(
             divided(self.plan, number, self.shards.count), len(self.claims), self.epochs[number]
         )
+        shares = self.sleep.shares[number]
+        part = shares.fitted(part)
         if part.demand != demand:
             part = replace(part, demand=demand)
         answer = await self.shards.at(number, lambda store: store.claim(part, self.worker))
         if answer.stale:
             self.again.append(0.0)
             return False
+        shares.settle(part, answer.claims, answer.left)
         for claim in answer.claims:
             self.shards.memory.remember(claim.id, number, self.shards.layout)
         self.claims += answer.claims
@@ -127,10 +133,21 @@ class Walk:
         return True
 
     async def _resign(self, others: set[int]) -> None:
-        """Have shards that would wake this worker wake another one for what waits there."""
-        for number in sorted(others):
-            if number in self.sleep.asleep or self.shards.cheap:
-                await self._ask(number, 0)
+        """Have shards that would wake this worker wake another one for what waits there.
+
+        Where that costs round trips, what was claimed does not wait for it; the next claim does.
+        """
+        asked = [each for each in sorted(others) if each in self.sleep.asleep or self.shards.cheap]
+        if self.shards.in_order:
+            for number in asked:
+                await self._resign_at(number)
+        elif asked:
+            resigning = self.shards.together([self._resign_at(number) for number in asked])
+            self.sleep.resigning = asyncio.ensure_future(resigning)
+
+    async def _resign_at(self, number: int) -> None:
+        with contextlib.suppress(StoreUnavailableError):
+            await self._ask(number, 0)
 
 
 async def introduce(shards: Shards, sleep: WorkerSleep, worker: Worker) -> None:

@@ -3,19 +3,23 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from mulligan.core.errors import ShardAwayError
+from mulligan.core.limit_homes import home_of_limit, home_of_limits
+from mulligan.core.limits import costs_of
 from mulligan.core.outcome import Cancelled, Limited, LimitUse, Outcome, Verdict
 from mulligan.core.record import Recording, RecordVerdict
 from mulligan.core.settings import check_batch
 from mulligan.core.shards import HOME
-from mulligan.stores.contract import Store
+from mulligan.stores.shards import named_limits
 from mulligan.stores.shards.connection import Shards, by_shard
 
 Item = TypeVar("Item", Outcome, Recording)
 Answer = TypeVar("Answer", bound=str)
 ELSEWHERE = (
-    "its task has limits, which live in shard 0, and another program put it into shard {}; put jobs"
-    " of tasks with limits into shard 0"
+    "its task has limits, which live in shard {}, and another program put it into shard {}; put"
+    " jobs of tasks with limits into the shard of these"
 )
 
 
@@ -23,36 +27,62 @@ async def commit(shards: Shards, outcomes: Sequence[Outcome]) -> list[Verdict]:
     """Write each outcome where its job is."""
     check_batch(len(outcomes))
 
+    await named_limits.know(shards, {name for each in outcomes for name in limits_told(each)})
+
     async def send(number: int, part: list[Outcome]) -> list[Verdict]:
-        meant = part if number == HOME else [allowed(each, number) for each in part]
+        fits = [fitted(shards, each, number) for each in part]
+        meant = [here for here, _ in fits]
         verdicts = await shards.at(number, lambda store: store.commit(meant))
-        if number != HOME:
-            for outcome, verdict in zip(part, verdicts, strict=True):
-                use: LimitUse | None = getattr(outcome, "use", None)
-                if verdict == "written" and use is not None and (use.pauses or use.spent):
-                    await tell_home(shards, use)
+        for (_, elsewhere), verdict in zip(fits, verdicts, strict=True):
+            if verdict == "written" and elsewhere is not None:
+                await tell_homes(shards, elsewhere)
         return verdicts
 
     return await written(shards, outcomes, send)
 
 
-def allowed(outcome: Outcome, number: int) -> Outcome:
-    """The outcome as it can be in a shard that has no limits."""
+def limits_told(outcome: Outcome) -> list[str]:
+    """The limits that the outcome gives to its job, charges or pauses."""
+    if isinstance(outcome, Limited):
+        return [name for name, _ in costs_of(outcome.limits)]
+    use: LimitUse | None = getattr(outcome, "use", None)
+    return [] if use is None else [name for name, _ in (*use.spent, *use.pauses)]
+
+
+def fitted(shards: Shards, outcome: Outcome, number: int) -> tuple[Outcome, LimitUse | None]:
+    """The outcome as it can be in this shard, and what it says of limits of others."""
+    homes = shards.memory.limit_homes
     if isinstance(outcome, Limited) and outcome.limits is not None:
-        return Cancelled(outcome.lease, ELSEWHERE.format(number))
-    return outcome
+        home = home_of_limits(limits_told(outcome), homes)
+        if home != number:
+            return Cancelled(outcome.lease, ELSEWHERE.format(home, number)), None
+    use: LimitUse | None = getattr(outcome, "use", None)
+    if use is None or not (use.spent or use.pauses):
+        return outcome, None
+
+    def mine(name: str) -> bool:
+        return (home_of_limit(name, homes) or HOME) == number
+
+    elsewhere = LimitUse(
+        tuple([each for each in use.spent if not mine(each[0])]),
+        tuple([each for each in use.pauses if not mine(each[0])]),
+    )
+    if not (elsewhere.spent or elsewhere.pauses):
+        return outcome, None
+    here = replace(
+        use,
+        spent=tuple([each for each in use.spent if mine(each[0])]),
+        pauses=tuple([each for each in use.pauses if mine(each[0])]),
+    )
+    return replace(outcome, use=here), elsewhere
 
 
-async def tell_home(shards: Shards, use: LimitUse) -> None:
-    """Charge and pause limits in their home shard, after a job of another shard."""
-
-    async def tell(home: Store) -> None:
-        for name, cost in use.spent:
-            await home.spend(name, cost)
-        for name, seconds in use.pauses:
-            await home.pause_limit(name, seconds, at_least=True)
-
-    await shards.home_at(tell)
+async def tell_homes(shards: Shards, use: LimitUse) -> None:
+    """Charge and pause limits in their homes, after a job of another shard."""
+    for name, cost in use.spent:
+        await named_limits.spend(shards, name, cost)
+    for name, seconds in use.pauses:
+        await named_limits.pause_limit(shards, name, seconds, at_least=True)
 
 
 async def record(shards: Shards, recordings: Sequence[Recording]) -> list[RecordVerdict]:

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from mulligan.core.errors import ShardAwayError, StoreUnavailableError
@@ -18,6 +18,9 @@ from mulligan.core.shards import HOME, Layout, candidates, home_of_id
 from mulligan.core.stats import ShardView
 from mulligan.stores import is_embedded, redact
 from mulligan.stores.contract import Store
+
+if TYPE_CHECKING:
+    from mulligan.core.limits import Limit
 
 log = logging.getLogger("mulligan.shards")
 T = TypeVar("T")
@@ -28,6 +31,8 @@ FIRST_LOOK, LONGEST_LOOK = 0.1, 5.0
 # How many jobs are remembered that are not where their id says, and how many epochs.
 MOST_STRAYS = 100_000
 MOST_EPOCHS = 64
+# In how many shards a chore is done at a time, where there are more: each has its turn.
+CHORES_AT_ONCE = 8
 
 
 class Shard:
@@ -40,16 +45,19 @@ class Shard:
         self.away: str | None = None
         self.look_at = 0.0
         self.looks = 0
+        # What was declared while it was away.
+        self.missed_limits: dict[str, Limit | None] = {}
 
 
 class Memory:
-    """What the handles of one process remember of an app: where odd jobs are, and epochs.
+    """What handles of one process remember of an app: odd jobs, homes of limits, and epochs.
 
     An epoch of the app is the sum of those of its shards, each of which only grows.
     """
 
     def __init__(self) -> None:
         self.strays: dict[str, int] = {}
+        self.limit_homes: dict[str, int] = {}
         self.epochs: dict[int, tuple[int, ...]] = {}
         self.latest: tuple[int, ...] | None = None
 
@@ -99,12 +107,13 @@ class Shards:
         self.layout = Layout(len(stores), len(stores))
         self.memory = memory_of(url)
         self.now = clock or time.monotonic
-        # Whether one is asked after the other, as where asking costs no round trip.
+        # Whether shards are asked one after the other, where a call costs no round trip.
         self.in_order = inline or url.startswith("memory:")
         self.cheap = is_embedded(url)
+        self._chores: dict[str, int] = {}
         self._looking: set[asyncio.Task[None]] = set()
         self._awaited: set[asyncio.Future[None]] = set()
-        # What is done with a shard that is back, before anybody else reaches it.
+        # Called with a shard that is back, before any other call reaches it.
         self.on_return: Callable[[Shard], Awaitable[None]] | None = None
 
     @property
@@ -119,7 +128,21 @@ class Shards:
 
     def answers(self, shard: Shard) -> bool:
         """Whether the shard is to be asked."""
-        return shard.away is None or (not self._looking and time.monotonic() >= shard.look_at)
+        return shard.away is None or (not self._looking and self.now() >= shard.look_at)
+
+    def in_turn(self, chore: str) -> list[Shard]:
+        """The shards in which to do a chore now: the next ones of those that answer.
+
+        An idle worker has chores every second. It asks no more shards each time than there are
+        here, so that many shards cost it little more than few.
+        """
+        present = self.present
+        begin = self._chores.get(chore, 0)
+        turn = [shard for shard in present if shard.number >= begin]
+        turn = [*turn, *(shard for shard in present if shard.number < begin)][:CHORES_AT_ONCE]
+        if turn:
+            self._chores[chore] = turn[-1].number + 1
+        return turn
 
     def where(self, job: str) -> int:
         """In which shard the job is, as far as is known here."""
@@ -181,8 +204,10 @@ class Shards:
 
     async def together(self, calls: Sequence[Awaitable[T]]) -> list[T]:
         """The answers to all calls; an error is raised when all have ended."""
-        if self.in_order or len(calls) == 1:
-            return [await call for call in calls]
+        if len(calls) == 1:
+            return [await calls[0]]
+        if self.in_order:
+            return await in_turn(calls)
         answers = await asyncio.gather(*calls, return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException):
@@ -198,7 +223,7 @@ class Shards:
         shard.away = str(error)
         shard.looks += 1
         wait = min(LONGEST_LOOK, FIRST_LOOK * 2 ** min(shard.looks, 10))
-        shard.look_at = time.monotonic() + wait
+        shard.look_at = self.now() + wait
         if shard.looks == 1 and not self.in_order:
             with contextlib.suppress(RuntimeError):  # plain code has no loop
                 look = asyncio.get_running_loop().create_task(self._look_for(shard))
@@ -208,7 +233,7 @@ class Shards:
     async def _look_for(self, shard: Shard) -> None:
         """Ask an absent shard from time to time, until it is back."""
         while shard.away is not None:
-            await asyncio.sleep(max(0.0, shard.look_at - time.monotonic()))
+            await asyncio.sleep(max(0.0, shard.look_at - self.now()))
             try:
                 await shard.store.open()
                 await shard.store.facts()
@@ -228,7 +253,7 @@ class Shards:
 
     @contextlib.contextmanager
     def any_return(self) -> Iterator[set["asyncio.Future[None]"]]:
-        """What ends when a shard that is away is back; nothing while none is away."""
+        """A future that ends when an absent shard is back; None while none is away."""
         if all(shard.away is None for shard in self.all):
             yield set()
             return
@@ -264,6 +289,20 @@ class Shards:
             )
             for each in self.all
         )
+
+
+async def in_turn(calls: Iterable[Awaitable[T]]) -> list[T]:
+    """The answers to calls that are made one after the other; none is left out for an error."""
+    answers: list[T] = []
+    errors: list[Exception] = []
+    for call in calls:
+        try:
+            answers.append(await call)
+        except Exception as error:  # noqa: BLE001 - raised below
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    return answers
 
 
 def end_wait(end: "asyncio.Future[None]") -> None:

@@ -1,6 +1,7 @@
 """What an operator should know of the shards, and of each store by itself."""
 
 from mulligan.core.finding import Finding
+from mulligan.core.shards import HOME
 from mulligan.stores.shards.connection import Shards
 
 
@@ -11,6 +12,9 @@ async def examine(shards: Shards) -> list[Finding]:
     absent = [shard for shard in shards.all if shard.away is not None]
     if not absent:
         findings.append(Finding("ok", f"{shards.count} shards, all of which answer"))
+    if homes := {home for home in shards.memory.limit_homes.values() if home != HOME}:
+        told = ", ".join(map(str, sorted({HOME, *homes})))
+        findings.append(Finding("ok", f"limits live in shards {told}"))
     findings += [
         Finding(
             "bad",

@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 
-from mulligan.core.job import Adopted, Enqueued, NewJob
+from mulligan.core.job import Adopted, Enqueued, Job, NewJob
+from mulligan.core.limit_homes import limits_of
 from mulligan.core.settings import check_batch
 from mulligan.core.shards import home_of
 from mulligan.stores.shards.connection import Shards, by_shard
+from mulligan.stores.shards.named_limits import know
 
 
 async def enqueue(shards: Shards, jobs: Sequence[NewJob], *, whole: bool) -> list[Enqueued]:
     """Accept the jobs of each shard together; with `whole` a batch that may be of any length."""
-    homes = homes_of(shards, jobs)
+    homes = await homes_of(shards, jobs)
     if not whole:
         check_batch(len(jobs))
     parts = by_shard(homes)
@@ -30,15 +32,18 @@ async def enqueue(shards: Shards, jobs: Sequence[NewJob], *, whole: bool) -> lis
     return answers
 
 
-def homes_of(shards: Shards, jobs: Sequence[NewJob]) -> list[int]:
+async def homes_of(shards: Shards, jobs: Sequence[NewJob | Job]) -> list[int]:
     """The home of each job; refuses what has none before anything is written."""
-    return [home_of(job, shards.layout) for job in jobs]
+    named = {name for job in jobs for name in limits_of(job)}
+    await know(shards, named)
+    homes = shards.memory.limit_homes
+    return [home_of(job, shards.layout, homes) for job in jobs]
 
 
 async def adopt(shards: Shards, jobs: Sequence[Adopted]) -> list[bool]:
     """Take over jobs of another store, each into its home."""
     check_batch(len(jobs))
-    homes = [home_of(each.job, shards.layout) for each in jobs]
+    homes = await homes_of(shards, [each.job for each in jobs])
     answers = [False] * len(jobs)
 
     async def take(home: int, part: list[Adopted]) -> list[bool]:

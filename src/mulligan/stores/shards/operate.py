@@ -1,15 +1,17 @@
-"""What operators and chores do: in all shards, in the home of what is meant, or where a job is."""
+"""What operators and chores do: in all shards, in the home shard, or where the job is."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
 from mulligan.core.errors import InvalidError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.health import Breaker, changes_plans
+from mulligan.core.limit_homes import limits_of
 from mulligan.core.reschedule import Reschedule
 from mulligan.core.settings import check_batch
-from mulligan.core.shards import CARD, HOME, check_settings
+from mulligan.core.shards import CARD, HOME, HOMES, check_settings
 from mulligan.stores.contract import Store
 from mulligan.stores.shards.connection import Operation, Shard, Shards, by_shard
+from mulligan.stores.shards.enqueue import homes_of
 from mulligan.stores.shards.schema import refuse_older_plans
 
 
@@ -49,25 +51,32 @@ async def reschedule(shards: Shards, change: Reschedule) -> bool:
                 " home may be another shard than that of schedules; leave unique_key away, as a"
                 " schedule places each tick once"
             )
+    homes = await homes_of(shards, change.place)
+    for job, home in zip(change.place, homes, strict=True):
+        if home != HOME and limits_of(job):
+            raise InvalidError(
+                f"schedule {change.name!r}: its call names limits of shard {home}, and schedules"
+                f" live in shard {HOME}; let it call a task without limits that enqueues the other"
+            )
     return await shards.home_at(lambda store: store.reschedule(change))
 
 
 async def schedules(shards: Shards) -> dict[str, bytes]:
     """The records by name."""
     records = await shards.home_at(lambda store: store.schedules())
-    return {name: record for name, record in records.items() if name != CARD}
+    return {name: record for name, record in records.items() if name not in (CARD, HOMES)}
 
 
 async def until_met(
-    shards: Shards, limit: int, work: Callable[[Store, int], Awaitable[int]]
+    shards: Shards, chore: str, limit: int, work: Callable[[Store, int], Awaitable[int]]
 ) -> int:
-    """Do a chore in one shard after the other, so much in all."""
+    """Do a chore in those shards whose turn it is, one after the other, so much in all."""
     done = 0
 
     async def some(shard: Shard) -> int:
         return await work(shard.store, limit - done)
 
-    for shard in shards.present:
+    for shard in shards.in_turn(chore):
         if done >= limit:
             break
         answer = await shards.tried(shard, some)

@@ -9,10 +9,12 @@ import os
 from msgspec.structs import replace
 
 from mulligan.core.errors import InvalidError, StoreUnavailableError
+from mulligan.core.limit_homes import read_homes
 from mulligan.core.reschedule import Reschedule
 from mulligan.core.shards import (
     CARD,
     HOME,
+    HOMES,
     Card,
     Layout,
     check_cards,
@@ -23,6 +25,7 @@ from mulligan.core.shards import (
 )
 from mulligan.core.stats import Stats
 from mulligan.stores.shards.connection import AWAY, Shard, Shards
+from mulligan.stores.shards.named_limits import tell_missed
 
 PROBE = "shard-probe:"
 KEEP_PROBE = 60.0
@@ -60,6 +63,9 @@ async def prepare(shards: Shards, *, read_only: bool) -> None:
 async def read_cards(shards: Shards) -> dict[int, Card | None]:
     """The cards of the shards that answer."""
     found = await shards.each(lambda shard: shard.store.schedules())
+    for number, records in found:
+        if number == HOME:
+            shards.memory.limit_homes = read_homes(records.get(HOMES))
     return {number: read_card(records.get(CARD)) for number, records in found}
 
 
@@ -153,6 +159,7 @@ async def welcome(shards: Shards, shard: Shard) -> None:
     cards: list[Card | None] = [None] * shards.count
     cards[shard.number] = card
     check_cards(cards, [each.shown for each in shards.all])
+    await tell_missed(shards, shard.number, shard.store)
     if shard.number == HOME or shards.all[HOME].away is not None:
         return
     home, there = await shards.all[HOME].store.facts(), await shard.store.facts()

@@ -25,6 +25,7 @@ from mulligan.stores.shards import (
     doctor,
     enqueue,
     locate,
+    named_limits,
     operate,
     page,
     read,
@@ -61,7 +62,7 @@ class ShardedStore:
 
     async def close(self) -> None:
         for sleep in self._sleeps.values():
-            await sleep.stop_waiting(list(sleep.waits))
+            await sleep.end()
         self._sleeps.clear()
         await self.shards.close()
 
@@ -95,18 +96,20 @@ class ShardedStore:
     async def leave(self, worker: Worker) -> None:
         sleep = self._sleeps.pop(worker.id, None)
         if sleep is not None:
-            await sleep.stop_waiting(list(sleep.waits))
+            await sleep.end()
         await self.shards.each(lambda shard: shard.store.leave(worker))
 
     async def reclaim(self, limit: int, worker: Worker) -> list[Claim]:
         return await workers.reclaim(self.shards, limit, worker)
 
     async def promote(self, limit: int) -> int:
-        return await operate.until_met(self.shards, limit, lambda store, n: store.promote(n))
+        return await operate.until_met(
+            self.shards, "promote", limit, lambda store, n: store.promote(n)
+        )
 
     async def prune(self, keep_done: float, limit: int) -> int:
         return await operate.until_met(
-            self.shards, limit, lambda store, n: store.prune(keep_done, n)
+            self.shards, "prune", limit, lambda store, n: store.prune(keep_done, n)
         )
 
     async def wait(self, worker: Worker, seconds: float) -> None:
@@ -176,7 +179,7 @@ class ShardedStore:
         return await read.stats(self.shards)
 
     async def limits(self, most: int) -> list[LimitView]:
-        return await self.shards.home_at(lambda store: store.limits(most))
+        return await named_limits.limits(self.shards, most)
 
     async def keys(self, queue: str, most: int) -> list[KeyView]:
         return await read.keys(self.shards, queue, most)
@@ -202,13 +205,13 @@ class ShardedStore:
         await operate.pause(self.shards, queue, paused=paused)
 
     async def set_limit(self, name: str, limit: Limit | None, *, declared: bool) -> None:
-        await self.shards.home_at(lambda store: store.set_limit(name, limit, declared=declared))
+        await named_limits.set_limit(self.shards, name, limit, declared=declared)
 
     async def pause_limit(self, name: str, seconds: float, *, at_least: bool = False) -> None:
-        await self.shards.home_at(lambda home: home.pause_limit(name, seconds, at_least=at_least))
+        await named_limits.pause_limit(self.shards, name, seconds, at_least=at_least)
 
     async def spend(self, name: str, cost: int) -> None:
-        await self.shards.home_at(lambda store: store.spend(name, cost))
+        await named_limits.spend(self.shards, name, cost)
 
     async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
         return await operate.change_jobs(

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from math import inf
 
 from mulligan.core.plan import ClaimPlan, Source
-from mulligan.core.shards import Turns
+from mulligan.core.shard_turns import ShardShares, Turns
 from mulligan.core.worker import Worker
 from mulligan.stores.shards.connection import AWAY, Shard, Shards
 
@@ -35,9 +35,11 @@ class WorkerSleep:
 
     def __init__(self, count: int) -> None:
         self.turns = Turns(count)
+        self.shares = [ShardShares() for _ in range(count)]
         self.asleep: dict[int, Asleep] = {}
         self.waits: dict[int, asyncio.Task[None]] = {}
         self.met: set[int] = set()
+        self.resigning: asyncio.Future[list[None]] | None = None
 
     def is_dry(self, shard: int, plan: ClaimPlan, now: float) -> bool:
         """Whether the shard has nothing for this plan, and would have said so if it had."""
@@ -59,6 +61,12 @@ class WorkerSleep:
         again_at = inf if again_in is None else now + again_in
         self.asleep[shard] = Asleep(plan.reach, again_at, dry=dry)
 
+    async def has_resigned(self) -> None:
+        """Return when every shard has heard that the worker, which was full, will not come."""
+        resigning, self.resigning = self.resigning, None
+        if resigning is not None:
+            await resigning
+
     async def stop_waiting(self, shards: Iterable[int]) -> None:
         """End the waits for these shards: what woke them is found by the claim that follows."""
         tasks = [task for each in shards if (task := self.waits.pop(each, None)) is not None]
@@ -67,6 +75,11 @@ class WorkerSleep:
         for task in tasks:
             with contextlib.suppress(asyncio.CancelledError, *AWAY):
                 await task
+
+    async def end(self) -> None:
+        """Wait nowhere any more."""
+        await self.has_resigned()
+        await self.stop_waiting(list(self.waits))
 
     async def wait(self, shards: Shards, worker: Worker, seconds: float) -> None:
         """Sleep until a shard wakes the worker, or the time is up."""

@@ -66,13 +66,13 @@ async def is_held(shards: Shards, worker: Worker, lease: Lease) -> bool:
 
 
 async def reclaim(shards: Shards, limit: int, worker: Worker) -> list[Claim]:
-    """Claim what dead workers held, in one shard after the other."""
+    """Claim what dead workers held, in those shards whose turn it is, one after the other."""
     claims: list[Claim] = []
 
     async def take(shard: Shard) -> list[Claim]:
         return await shard.store.reclaim(limit - len(claims), worker)
 
-    for shard in shards.present:
+    for shard in shards.in_turn("reclaim"):
         if len(claims) >= limit:
             break
         answer = await shards.tried(shard, take)

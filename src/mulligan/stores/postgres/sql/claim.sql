@@ -79,7 +79,7 @@ DECLARE
     first_due bigint[];       -- per source: the first job that stands in the lane itself
     first_sequence bigint[];
     -- How many lines the claim may yet set aside: one more and it ends, and says that there is more.
-    patience integer := 200;
+    may_set_aside integer := 200;
     taken_ids text[] := '{}';
     taken_sources integer[] := '{}';
     due_sources integer[];
@@ -174,7 +174,7 @@ BEGIN
         FOR tier IN coalesce(group_last[step_group[step] - 1], 0) + 1
                     .. group_last[step_group[step]] LOOP
             first_source := coalesce(tier_last[tier - 1], 0) + 1;
-            WHILE room > 0 AND patience > 0 LOOP
+            WHILE room > 0 AND may_set_aside > 0 LOOP
                 open_sources := '{}';
                 chunk := room;
                 FOR s IN first_source .. tier_last[tier] LOOP
@@ -223,7 +223,7 @@ BEGIN
                     taken_sources := taken_sources
                                      || array_fill(candidate.source, ARRAY[used_up]);
                     room := room - used_up;
-                    patience := patience - (used_up = 0)::integer;
+                    may_set_aside := may_set_aside - (used_up = 0)::integer;
                     SELECT h.lines, h.dues, h.sequences INTO head_line, head_due, head_sequence
                     FROM lined_heads(now, lane_ids, first_due, first_sequence) h;
                     IF limited THEN

@@ -1,15 +1,36 @@
 -- Look through some jobs, newest first, for those that match.
 -- KEYS[1]  prefix
--- ARGV     now, index to look through (order, or failed: and a queue), sequence to begin below, how
---          many to look at, and what must match or '': status, queue and region as keys spell them,
+-- ARGV     now, index to look through (order, failed: and a queue, or running: what workers hold, of
+--          which there is no index), sequence to begin below, how many to look at, and what must match or '': status, queue and region as keys spell them,
 --          task; then 1 for whole jobs, 0 for jobs without bodies and results
 -- Result   sequence to go on below, or '' after the last; then for each match: id, sequence, and
 --          what get.lua gives
 -- include: base, many, last_failure
 -- include: find_leases, waits_for
 
-local found = call('ZREVRANGEBYSCORE', p .. ARGV[2], ARGV[3], '-inf', 'WITHSCORES', 'LIMIT', 0,
-  ARGV[4])
+-- What workers hold, as an index would give it.
+local function newest_running(below, most)
+  local held, found = {}, {}
+  below = tonumber(match(below, '^%((%d+)$')) or math.huge
+  for _, holder in ipairs(call('SMEMBERS', p .. 'holders')) do
+    for _, id in ipairs(call('HKEYS', running_key(holder))) do
+      local sequence = tonumber(call('ZSCORE', p .. 'order', id) or '')
+      if sequence and sequence < below then held[#held + 1] = { id, sequence } end
+    end
+  end
+  table.sort(held, function(one, other) return one[2] > other[2] end)
+  for at = 1, math.min(#held, most) do
+    found[2 * at - 1], found[2 * at] = held[at][1], format('%d', held[at][2])
+  end
+  return found
+end
+
+local found
+if ARGV[2] == 'running' then
+  found = newest_running(ARGV[3], tonumber(ARGV[4]))
+else
+  found = call('ZREVRANGEBYSCORE', p .. ARGV[2], ARGV[3], '-inf', 'WITHSCORES', 'LIMIT', 0, ARGV[4])
+end
 local result = { #found < 2 * tonumber(ARGV[4]) and '' or found[#found] }
 
 local function is(wanted, value)

@@ -7,7 +7,7 @@ from random import Random
 from mulligan.core.outcome import Done, Outcome, Returned
 from mulligan.core.worker import Worker
 from mulligan.stores.postgres import pool
-from tests.contract.making import FRESH, group, in_turn, walk
+from tests.contract.builders import FRESH, group, in_turn, walk
 from tests.stores.postgres.kit import connected, opened
 
 RUNNING, RATE = 3, 12

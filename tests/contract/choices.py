@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from mulligan.core.budget import Budget
-from mulligan.core.classes import class_names, type_name
+from mulligan.core.checks import class_names, type_name
 from mulligan.core.counts import Count
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fairness import Carry
@@ -22,7 +22,7 @@ from mulligan.core.page import Selection
 from mulligan.core.plan import Cap, ClaimPlan, Group, Limit, Rate, Source, Take
 from mulligan.core.record import Record
 from mulligan.core.retry import Delays, Exponential, Retry
-from tests.contract.making import TRACEBACK
+from tests.contract.builders import TRACEBACK
 
 QUEUES = ("a", "b")
 REGIONS = ("EU", "US")

@@ -6,13 +6,13 @@ from mulligan.core.worker import Worker
 from mulligan.stores.contract import Store
 
 # Longer than any machine takes to ring; who is not rung sleeps so long.
-PATIENCE = 30.0
+LONGEST_WAIT = 30.0
 GLANCE = 0.08
 
 
 async def woken(store: Store, worker: Worker) -> bool:
     """Whether the worker was rung, or is before long."""
-    return await slept(store, worker, PATIENCE) < PATIENCE
+    return await slept(store, worker, LONGEST_WAIT) < LONGEST_WAIT
 
 
 async def undisturbed(store: Store, worker: Worker) -> bool:

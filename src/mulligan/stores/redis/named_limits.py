@@ -30,7 +30,7 @@ def stored_of(text: bytes) -> StoredLimit:
 
 
 def state_of(text: bytes, starts: list[bytes]) -> LimitState:
-    """What is used of a limit, as it was kept."""
+    """What is used of a limit, from its page."""
     used, full_at, paused_until, _ = (text or b"0 0 0 0").split()
     counted = [tuple(map(int, each.split())) for each in starts]
     return LimitState(
