@@ -19,7 +19,7 @@ from mulligan import (
 )
 from mulligan.core.job import NewJob
 from mulligan.core.lane import Priority
-from tests.contract.making import used
+from tests.contract.builders import used
 
 PLAIN = Exponential(2, 2, 60, "none")
 

@@ -19,7 +19,7 @@ from mulligan import (
     each,
 )
 from mulligan.app.worker import new_worker, work
-from tests.engine.running import until
+from tests.engine.real_engine import until
 from tests.engine.test_on_every_store import LEASE, working
 
 AT_ONCE = Retry(5, Delays((0,)))

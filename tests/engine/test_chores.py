@@ -11,9 +11,8 @@ from mulligan import Mulligan
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.job import NewJob
 from mulligan.core.worker import Worker
-from mulligan.engine import Engine, chores
+from mulligan.engine import chores
 from mulligan.engine.breakers import FactsCell
-from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.chores import (
     BATCH,
     Reaper,
@@ -21,11 +20,13 @@ from mulligan.engine.chores import (
 )
 from mulligan.engine.committer import Committer
 from mulligan.engine.events import Events
+from mulligan.engine.loops import cancel_tasks
 from mulligan.engine.reporter import Reporter
+from mulligan.engine.worker import Engine
 from mulligan.stores.contract import Store
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import job
-from tests.engine.running import QUICK, until, worker_of
+from tests.contract.builders import job
+from tests.engine.real_engine import QUICK, until, worker_of
 from tests.store_kit import VirtualClock
 
 JOBS = 2 * BATCH + 50

@@ -10,7 +10,7 @@ from mulligan import Mulligan, Settings, current_job
 from mulligan.engine import claim_runner
 from mulligan.engine.claim_runner import TURN
 from mulligan.stores.memory import MemoryStore
-from tests.engine.running import Watched, ended, engine, enqueued
+from tests.engine.real_engine import Watched, ended, engine, enqueued
 
 LEFT_BEHIND: ContextVar[str] = ContextVar("left_behind", default="nothing")
 

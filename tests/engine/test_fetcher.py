@@ -8,7 +8,7 @@ from mulligan.core.plan import ClaimPlan
 from mulligan.core.worker import Worker
 from mulligan.engine.fetcher import LONGEST_WAY, OTHERS_CLAIM, TIMER
 from mulligan.stores.memory import MemoryStore
-from tests.engine.running import engine
+from tests.engine.real_engine import engine
 
 
 class InOtherHands(MemoryStore):
@@ -54,7 +54,7 @@ async def test_a_worker_wakes_up_a_little_before_the_next_job_is_due():
     store = Foreseeing()
     async with engine(Mulligan("memory://"), store):
         await store.asked_thrice.wait()
-    # For the moment that is left then it listens for no bell.
+    # For the moment that is left then no wake-up reaches it.
     assert len(store.naps) == 2
     assert all(1 - LONGEST_WAY - TIMER <= nap < 1 for nap in store.naps)
 

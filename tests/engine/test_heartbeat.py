@@ -11,8 +11,9 @@ from mulligan.core.answers import Beat
 from mulligan.core.facts import Facts
 from mulligan.core.job import Lease
 from mulligan.core.worker import Worker
-from mulligan.engine import Engine
-from mulligan.engine.heartbeat import LONGEST, Heartbeat, OwnThread
+from mulligan.engine.heartbeat import LONGEST, Heartbeat
+from mulligan.engine.loops import OwnThread
+from mulligan.engine.worker import Engine
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing.virtual import VirtualLoop
 

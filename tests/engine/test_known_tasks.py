@@ -14,7 +14,7 @@ from mulligan.core.worker import Worker
 from mulligan.engine.known_tasks import BRIEFLY, KEPT_SNOOZES, KnownTasks, signature_of
 from mulligan.stores.memory import MemoryStore
 from tests.engine.test_on_every_store import working
-from tests.hostile.running import bare
+from tests.hostile.worker import bare
 
 # Whoever waits for a job that was put off so long waits in vain.
 NEVER = 3000.0

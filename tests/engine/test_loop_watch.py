@@ -13,7 +13,7 @@ from mulligan.engine.loop_watch import Deadline, LoopWatch
 from mulligan.engine.task_caller import WorkError, guarded_coroutine
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing import VirtualLoop
-from tests.engine.running import ended, engine
+from tests.engine.real_engine import ended, engine
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from mulligan import Adaptive, Delays, Fail, Mulligan, Retry, StoreError
 from mulligan.core.job import NewJob
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Outcome, Verdict
-from mulligan.engine import Engine
+from mulligan.engine.worker import Engine
 from mulligan.stores.memory import MemoryStore
-from tests.engine.running import QUICK, ended, engine, found, until, worker_of
+from tests.engine.real_engine import QUICK, ended, engine, found, until, worker_of
 
 AT_ONCE = Retry(1, Delays((0,)))
 

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from mulligan import Delays, JobFailedError, Mulligan, Retry, Settings, current_job
 from mulligan.app.worker import new_worker, work
-from mulligan.engine import Engine
-from tests.contract.making import used
-from tests.engine.running import until
+from mulligan.engine.worker import Engine
+from tests.contract.builders import used
+from tests.engine.real_engine import until
 
 # Long enough that a busy machine is not mistaken for a dead one.
 LEASE = 4.0

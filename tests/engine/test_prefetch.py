@@ -5,12 +5,13 @@ from typing import Any
 
 from mulligan import Mulligan, Settings
 from mulligan.core.job import Claim
+from mulligan.core.settings import BATCH_LIMIT
 from mulligan.engine import fetcher
 from mulligan.engine.claim_runner import HeldClaim
-from mulligan.engine.slots import LONGEST_WAIT, SHORT, Prefetch
+from mulligan.engine.prefetch import AHEAD, LONGEST_WAIT, SHORT, Prefetch
 from mulligan.engine.worker import Engine
 from mulligan.testing.virtual import VirtualLoop
-from tests.engine.running import Watched, ended, engine, enqueued, until
+from tests.engine.real_engine import Watched, ended, engine, enqueued, until
 
 TWO_SLOTS = Settings(lease=5, beat=0.1, concurrency=2)
 
@@ -43,6 +44,32 @@ def test_nothing_waits_before_attempts_are_known_to_be_short():
         assert (rooms[0], rooms[1]) == (0, 0)
         assert rooms[41] == 2
         assert rooms[43] == 0
+
+    run(play())
+
+
+def test_as_many_wait_as_start_while_two_claims_are_answered():
+    async def play() -> None:
+        slots = Slots()
+        slots.prefetch.learn(AHEAD / 10)
+        rooms = [slots.prefetch.room]
+        for seconds in (0.0, AHEAD / 10, AHEAD, 100 * AHEAD):
+            for _ in range(100):
+                slots.prefetch.learn_claim(seconds)
+            rooms.append(slots.prefetch.room)
+        # One for each of two slots, and what they start in twice the time of a claim; never more
+        # than they start within AHEAD.
+        assert rooms == [2, 2, 5, 20, 20]
+
+    run(play())
+
+
+def test_no_more_wait_than_a_store_gives_at_a_time():
+    async def play() -> None:
+        slots = Slots()
+        slots.prefetch.learn(0.0)
+        slots.prefetch.learn_claim(SHORT)
+        assert slots.prefetch.room == BATCH_LIMIT
 
     run(play())
 
@@ -138,7 +165,7 @@ async def test_what_is_given_back_wakes_another_worker_and_not_the_one_that_has_
     monkeypatch,
 ):
     monkeypatch.setattr(fetcher, "LONGEST_SLEEP", 3600.0)
-    monkeypatch.setattr("mulligan.engine.slots.LONGEST_WAIT", 0.5)
+    monkeypatch.setattr("mulligan.engine.prefetch.LONGEST_WAIT", 0.5)
     app, store, release = Mulligan("memory://"), Watched(), asyncio.Event()
     short, long = short_and_long(app, release)
 

@@ -8,7 +8,7 @@ from threading import Lock, Thread
 
 import pytest
 
-from tests.cli.running import process
+from tests.cli.command_line import process
 from tests.engine.provider_app import make
 
 APP = "tests.engine.provider_app:app"

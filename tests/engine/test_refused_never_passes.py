@@ -29,7 +29,7 @@ from mulligan.core.flow import flow_of
 from mulligan.core.job import Job
 from mulligan.core.page import Selection
 from mulligan.core.worker import Worker
-from mulligan.engine import Engine
+from mulligan.engine.worker import Engine
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing import VirtualLoop
 

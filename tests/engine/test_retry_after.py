@@ -5,10 +5,12 @@ import contextlib
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from email.message import Message
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
+from urllib.request import urlopen
 
 import aiohttp
 import httpx
@@ -16,8 +18,8 @@ import pytest
 import requests
 
 from mulligan import Delays, JobFailedError, Mulligan, Retry, Settings
-from mulligan.engine.retry_after import asked_wait, seconds_in
-from tests.engine.running import engine, found
+from mulligan.engine.result_gate import asked_wait, seconds_in
+from tests.engine.real_engine import engine, found
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 
@@ -37,6 +39,13 @@ class Response:
         self.headers = headers
 
 
+def message(retry_after: str) -> Message:
+    """Headers as urllib's HTTPError has them."""
+    made = Message()
+    made["Retry-After"] = retry_after
+    return made
+
+
 @pytest.mark.parametrize(
     ("attributes", "seconds"),
     [
@@ -47,6 +56,7 @@ class Response:
         ({"headers": {"Retry-After": "12"}}, 12.0),
         ({"response": Response({"retry-after": "12"})}, 12.0),
         ({"response": Response({"RETRY-AFTER": b"12"})}, None),
+        ({"headers": message("9")}, 9.0),
         ({"retry_after": None, "response": Response({"Retry-After": "3"})}, 3.0),
         ({"retry_after": True}, None),
         ({"retry_after": float("nan")}, None),
@@ -165,6 +175,10 @@ async def with_requests(url: str) -> None:
     (await asyncio.to_thread(requests.get, url, timeout=10)).raise_for_status()
 
 
+async def with_urllib(url: str) -> None:
+    (await asyncio.to_thread(urlopen, url, timeout=10)).close()
+
+
 async def with_aiohttp(url: str) -> None:
     async with aiohttp.ClientSession() as client, client.get(url) as response:
         response.raise_for_status()
@@ -189,6 +203,7 @@ async def with_anthropic(url: str) -> None:
 CLIENTS = {
     "httpx": with_httpx,
     "requests": with_requests,
+    "urllib": with_urllib,
     "aiohttp": with_aiohttp,
     "openai": with_openai,
     "anthropic": with_anthropic,

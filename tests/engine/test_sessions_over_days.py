@@ -10,7 +10,7 @@ import pytest
 from mulligan import Mulligan, Retry, Sessions, Settings, current_job
 from mulligan.core.page import Selection
 from mulligan.core.worker import Worker
-from mulligan.engine import Engine
+from mulligan.engine.worker import Engine
 from mulligan.stores.contract import Store
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing import VirtualLoop

@@ -13,7 +13,7 @@ from mulligan.core.plan import ClaimPlan
 from mulligan.core.retry import Trail
 from mulligan.core.worker import Worker
 from mulligan.stores.memory import MemoryStore
-from tests.engine.running import ended, engine, enqueued
+from tests.engine.real_engine import ended, engine, enqueued
 
 
 async def test_an_attempt_whose_lease_is_lost_before_its_turn_does_not_start():

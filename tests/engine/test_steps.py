@@ -25,7 +25,7 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.job import Lease
 from mulligan.core.record import Record, Recording, shown, step_key
 from mulligan.stores.memory import MemoryStore
-from tests.engine.running import QUICK, ended, engine, found, until
+from tests.engine.real_engine import QUICK, ended, engine, found, until
 
 AT_ONCE = Retry(3, Delays((0,)))
 

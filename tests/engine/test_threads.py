@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mulligan.engine.threads import OutlivedError, Threads
-from tests.engine.running import until
+from tests.engine.real_engine import until
 
 TIMEOUT = 30
 

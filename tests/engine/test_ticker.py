@@ -15,7 +15,7 @@ from mulligan.core.ticks import put
 from mulligan.engine.breakers import Breakers
 from mulligan.engine.ticker import IDLE_SLEEP, LONGEST_SLEEP, SHORTEST_SLEEP, Ticker
 from mulligan.stores.contract import Store
-from tests.contract.making import ANN, claim, done, job, start
+from tests.contract.builders import ANN, claim, done, job, start
 from tests.store_kit import START
 
 # A moment from which a minute begins.

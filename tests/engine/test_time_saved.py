@@ -9,7 +9,7 @@ from mulligan import Exponential, Mulligan, Retry, current_job
 from mulligan.core.lane import Lane, Priority
 from mulligan.engine.reporter import MOST_WATCHED, TimeSaved
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import FRESH, again, begin, claim, done, job, jobs, start
+from tests.contract.builders import FRESH, again, begin, claim, done, job, jobs, start
 from tests.core.test_decide import claimed
 from tests.store_kit import VirtualClock
 

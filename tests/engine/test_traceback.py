@@ -6,7 +6,7 @@ import types
 import pytest
 
 from mulligan import Fail, JobFailedError, Mulligan, Retry, RetryAfter
-from mulligan.core.classes import type_name
+from mulligan.core.checks import type_name
 from mulligan.core.settings import TEXT_LIMIT, TRACEBACK_LIMIT
 from mulligan.engine.traceback import bounded, kept_message, traceback_of
 

@@ -21,7 +21,7 @@ from mulligan import (
 )
 from mulligan.app.worker import new_worker
 from mulligan.core.outcome import Done
-from mulligan.engine import Engine
+from mulligan.engine.worker import Engine
 from tests.engine.test_on_every_store import LEASE, working
 from tests.store_kit import fresh_url
 

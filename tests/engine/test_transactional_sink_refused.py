@@ -5,7 +5,7 @@ import asyncio
 from mulligan import Delays, Mulligan, Retry, Settings
 from mulligan.core.errors import StoreError, StoreUnavailableError
 from mulligan.core.worker import Worker
-from mulligan.engine import Engine
+from mulligan.engine.worker import Engine
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing import VirtualLoop
 

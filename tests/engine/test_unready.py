@@ -4,8 +4,8 @@ import asyncio
 
 from mulligan import Mulligan
 from mulligan.core.settings import Settings
-from mulligan.engine import Engine
-from tests.engine.running import QUICK, Faulty, engine, worker_of
+from mulligan.engine.worker import Engine
+from tests.engine.real_engine import QUICK, Faulty, engine, worker_of
 
 APP = Mulligan("memory://")
 

@@ -14,10 +14,10 @@ from mulligan.core.facts import Facts
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.job import Claim, NewJob
 from mulligan.core.outcome import Lost
-from mulligan.engine import Engine
+from mulligan.engine.worker import Engine
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import used
-from tests.engine.running import QUICK, Faulty, ended, engine, found, until, worker_of
+from tests.contract.builders import used
+from tests.engine.real_engine import QUICK, Faulty, ended, engine, found, until, worker_of
 
 AT_ONCE = Retry(3, Delays((0,)))
 

@@ -6,13 +6,13 @@ import os
 import pytest
 
 from mulligan import current_job
-from mulligan.core.worker import Worker
-from mulligan.core.worker_notes import (
+from mulligan.core.worker import (
     ABOUT,
     KEEP_ORDER,
     ORDER,
     Order,
-    encode,
+    Worker,
+    encode_note,
     read_about,
 )
 from mulligan.engine import heartbeat
@@ -36,8 +36,8 @@ async def test_an_order_is_obeyed_once_and_another_after_it(store):
     obeyed: list[Order] = []
     note = WorkerNote(store, WORKER, "shop:app", obeyed.append)
     for order in ("drain", "drain", "stop"):
-        await store.note(ORDER + "w-1", encode(order), KEEP_ORDER)
-        await store.note(ORDER + "w-12", encode("stop"), KEEP_ORDER)
+        await store.note(ORDER + "w-1", encode_note(order), KEEP_ORDER)
+        await store.note(ORDER + "w-12", encode_note("stop"), KEEP_ORDER)
         await note.look()
     assert obeyed == ["drain", "stop"]
 
@@ -57,7 +57,7 @@ async def test_a_worker_that_is_ordered_to_exits(app, monkeypatch, order, cut_of
         job = await long.aenqueue()
         await started.wait()
         key = ORDER + engine.worker.id
-        await app.access.acall(lambda store: store.note(key, encode(order), KEEP_ORDER))
+        await app.access.acall(lambda store: store.note(key, encode_note(order), KEEP_ORDER))
         while not engine.stopping:  # noqa: ASYNC110 - the engine has no event for it
             await asyncio.sleep(0.01)
         if not cut_off:

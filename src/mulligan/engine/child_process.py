@@ -15,7 +15,6 @@ import msgspec
 from mulligan.core.outcome import Result
 from mulligan.core.signals import LeaseLost
 from mulligan.engine.attempt_records import TaskRecords
-from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.child_messages import (
     HEAD,
     Answered,
@@ -28,6 +27,7 @@ from mulligan.engine.child_messages import (
     Told,
     framed,
 )
+from mulligan.engine.loops import cancel_tasks
 
 log = logging.getLogger("mulligan.worker")
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -23,9 +23,9 @@ from mulligan.engine.breakers import FactsCell
 from mulligan.engine.committer import Committer
 from mulligan.engine.events import Events
 from mulligan.engine.job_log import job_fields, log_failure
+from mulligan.engine.loops import StoreRetry
 from mulligan.engine.reporter import ending_of
 from mulligan.engine.slots import Slots
-from mulligan.engine.store_retry import StoreRetry
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")

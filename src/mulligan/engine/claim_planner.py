@@ -16,16 +16,9 @@ from mulligan.core.fairness import (
     settle,
 )
 from mulligan.core.job import Claim
-from mulligan.core.lane import Priority
-from mulligan.core.plan import ClaimPlan, Kind, yielding
+from mulligan.core.plan import KIND_OF, ClaimPlan, Kind, yielding
 from mulligan.core.worker import Worker
 
-KIND_OF: dict[int, Kind] = {
-    Priority.NORMAL: "fresh",
-    Priority.RETRY: "retry",
-    Priority.URGENT: "urgent",
-    Priority.URGENT_RETRY: "urgent",
-}
 Asked = tuple[int, tuple[tuple[str, Carry], ...], frozenset[str], Bound]
 # Plans differ by demand and carries: in practice there are few. Beyond this they are dropped.
 MOST_PLANS = 1000

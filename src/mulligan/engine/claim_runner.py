@@ -3,7 +3,8 @@
 A coroutine that never suspends needs no task of its own. So one task runs the attempts of a claim
 in order, each in a context of its own. An attempt that suspends keeps that task for itself. The
 rest of the claim, and from then on every attempt at the same task of the app, get tasks of their
-own. Either way an attempt sees what it would see in a task made for it alone.
+own, and take their first step at once where another attempt has left a slot. Either way an attempt
+sees what it would see in a task made for it alone.
 
 While whole claims end within a turn, a claim may bring more jobs than there are slots, twice as
 many each time: such attempts end before anybody could miss a slot. When attempts turn out to take
@@ -19,6 +20,7 @@ from typing import Any
 
 from mulligan.core.job import Claim
 from mulligan.core.settings import BATCH_LIMIT
+from mulligan.engine.own_task import OwnTask
 
 # After this long the task lets the loop do other things.
 TURN = 0.02
@@ -29,17 +31,12 @@ LARGEST_BATCH = BATCH_LIMIT
 
 
 class HeldClaim:
-    """A claim that this worker holds; `task` is set once its attempt runs in a task of its own.
+    """A claim that this worker holds; `task` is set once its attempt has a task of its own."""
 
-    Not when that task is made, as `own_task`: one that is cancelled before its first step never
-    runs at all, and the claim would not be released.
-    """
-
-    __slots__ = ("claim", "cut_off", "own_task", "task")
+    __slots__ = ("claim", "cut_off", "task")
 
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
-        self.own_task: asyncio.Task[None] | None = None
         self.task: asyncio.Task[None] | None = None
         self.cut_off = False
 
@@ -75,7 +72,11 @@ class ClaimRunner:
         self._cpu_time = cpu_time
         self._loop = asyncio.get_running_loop()
         self._suspending: set[str] = set()  # names of tasks
-        self._own_tasks = 0  # attempts that have a task of their own
+        self._own_tasks = 0  # attempts that have a task of their own, or are about to
+        self._next: deque[HeldClaim] = deque()  # those that are about to
+        self._starting = False
+        # What one attempt leaves in its context is not for the next.
+        self._context = copy_context()
         self._newest: asyncio.Task[None] | None = None  # the loop keeps only a weak reference
         self.batch = slots
 
@@ -93,9 +94,12 @@ class ClaimRunner:
             self._newest = self._loop.create_task(self._run(waiting))
 
     def start_next(self, held: HeldClaim) -> None:
-        """Run one for which a slot has become free."""
+        """Run one for which an attempt leaves its slot; called as the last thing it does."""
         if held.claim.task in self._suspending and self.batch <= self._slots:
-            self._start_in_own_task(held)  # there is no surplus, and nothing to slow down
+            # There is no surplus, and nothing to slow down. The attempt that leaves its slot to
+            # this one is about to end; what ran it goes on to `_start_waiting`.
+            self._own_tasks += 1
+            self._next.append(held)
         else:
             self.start([held])
 
@@ -108,7 +112,7 @@ class ClaimRunner:
         others: deque[HeldClaim] = deque()
         for held in waiting:
             if held.claim.task in suspending:
-                self._start_in_own_task(held)
+                self._start_soon(held)
             else:
                 others.append(held)
         return others
@@ -123,10 +127,12 @@ class ClaimRunner:
                     self._slow_down(waiting)  # other attempts have suspended meanwhile
                     return
                 held = waiting.popleft()
-                attempt, context = self._attempt(held), copy_context()
+                attempt, context = self._attempt(held), self._context.copy()
                 try:
                     waits_for = context.run(attempt.send, None)
                 except StopIteration:
+                    if self._next:
+                        self._start_waiting()
                     if task is None or task.cancelling():
                         self._slow_down(waiting)
                         return  # the attempt cancelled this task, which can run no other
@@ -140,17 +146,17 @@ class ClaimRunner:
                     held.task = task
                     self._suspending.add(held.claim.task)
                     self._slow_down(waiting)
-                    self._start_in_own_tasks(waiting)
+                    self._start_all_soon(waiting)
                     self._own_tasks += 1
                     try:
                         await resumed(attempt, context, waits_for)
                     finally:
-                        self._own_tasks -= 1
+                        self._ended()
                     return
             if length >= self.batch:
                 self.batch = max(self.batch, min(2 * length, LARGEST_BATCH))
         finally:
-            self._start_in_own_tasks(waiting)
+            self._start_all_soon(waiting)
 
     def _slow_down(self, waiting: deque[HeldClaim]) -> None:
         """Claim for free slots only from now on, and give back the surplus."""
@@ -158,20 +164,41 @@ class ClaimRunner:
         for _ in range(min(len(waiting), self._surplus())):
             self._give_back(waiting.pop())
 
-    def _start_in_own_tasks(self, waiting: deque[HeldClaim]) -> None:
+    def _start_all_soon(self, waiting: deque[HeldClaim]) -> None:
         while waiting:
-            self._start_in_own_task(waiting.popleft())
+            self._start_soon(waiting.popleft())
 
-    def _start_in_own_task(self, held: HeldClaim) -> None:
+    def _start_soon(self, held: HeldClaim) -> None:
+        """Have the loop start it: what runs now is no attempt, or is to go on first."""
         self._own_tasks += 1
-        held.own_task = self._loop.create_task(self._run_in_own_task(held))
+        self._next.append(held)
+        if len(self._next) == 1:
+            self._loop.call_soon(self._start_waiting)
 
-    async def _run_in_own_task(self, held: HeldClaim) -> None:
-        held.task = held.own_task
+    def _ended(self) -> None:
+        """An attempt with a task of its own has ended: its slot may be another's now."""
+        self._own_tasks -= 1
+        if self._next:
+            self._start_waiting()
+
+    def _start_waiting(self) -> None:
+        """Take the first step of attempts that have a slot, each in a task of its own.
+
+        One that ends with its first step gives its slot to the next, which is added meanwhile.
+        """
+        if self._starting:
+            return
+        self._starting, began, these = True, self._monotonic(), len(self._next)
         try:
-            await self._attempt(held)
+            while self._next:
+                held, these = self._next.popleft(), these - 1
+                attempt, context = self._attempt(held), self._context.copy()
+                OwnTask(attempt, self._ended).start(self._loop, context, held)
+                if self._next and these <= 0 and self._monotonic() > began + TURN:
+                    self._loop.call_soon(self._start_waiting)
+                    return
         finally:
-            self._own_tasks -= 1
+            self._starting = False
 
 
 @coroutine

@@ -17,14 +17,19 @@ from mulligan.core.outcome import Again, Cancelled, Later, Outcome, Verdict
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.engine.breakers import Ending
 from mulligan.engine.events import Events
+from mulligan.engine.loops import StoreRetry
 from mulligan.engine.reporter import Reporter
-from mulligan.engine.store_retry import StoreRetry
 from mulligan.stores.contract import Store
 
 AWAY = (StoreUnavailableError, OSError)
 DELAYED = (Again, Later)
 # How often outcomes are sent again that are all for shards which are away.
 LOOK_EVERY = 0.5
+# Outcomes that come in such numbers are worth a wait for more: each commit costs what it costs.
+MANY = 10
+# They are given as long to gather as this many commits take, and no longer than that.
+GATHER_FOR = 2
+LONGEST_GATHER = 0.005
 log = logging.getLogger("mulligan.worker")
 
 
@@ -44,7 +49,10 @@ class Unanswered(Struct, frozen=True, gc=False):
 
 
 class Committer:
-    """Sends one batch at a time; the outcomes added meanwhile are the next batch."""
+    """Sends one batch at a time; the outcomes added meanwhile are the next batch.
+
+    A lone outcome is sent at once. After a batch of many the next has a few milliseconds to gather.
+    """
 
     def __init__(
         self, store: Store, reporter: Reporter, events: Events, monotonic: Callable[[], float]
@@ -60,6 +68,8 @@ class Committer:
         self._store_retry = StoreRetry("commit")
         self._size = BATCH_LIMIT
         self._more: asyncio.Event | None = None  # while only what is for absent shards waits
+        self._flushing = 0  # how many wait until all is written
+        self._hurry = asyncio.Event()
         self.written = 0
         self.stale = 0
 
@@ -89,7 +99,7 @@ class Committer:
         """Send batches until cancelled."""
         while True:
             await self._wake.wait()
-            batch = self._waiting[: self._size]
+            batch, sent = self._waiting[: self._size], self._monotonic()
             try:
                 answers = await self._store_retry.call(partial(self._send, batch), AWAY)
             except Exception as error:  # noqa: BLE001 - one bad outcome must not hold up the rest
@@ -100,6 +110,7 @@ class Committer:
                 batch = await self._put_off(batch, answers)
             else:
                 self._forget(len(batch))
+            took = self._monotonic() - sent
             self._size = min(BATCH_LIMIT, 2 * self._size)
             endings = zip([waiting.ending for waiting in batch], verdicts, strict=True)
             for (ending, verdict), alike in groupby(endings):
@@ -112,6 +123,17 @@ class Committer:
             self.stale += stale
             if stale:
                 self._report(batch, verdicts)
+            if len(batch) >= MANY:
+                await self._gather(min(GATHER_FOR * took, LONGEST_GATHER))
+
+    async def _gather(self, seconds: float) -> None:
+        """Let outcomes gather for so long, unless somebody waits until all are written."""
+        if self._flushing or seconds <= 0:
+            return
+        self._hurry.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._hurry.wait()
 
     async def _send(self, batch: list[Unanswered]) -> Sequence[Verdict | None]:
         try:
@@ -179,8 +201,13 @@ class Committer:
     async def flushed(self) -> None:
         """Wait until all outcomes added so far are answered; more may be added meanwhile."""
         until = self._answered + len(self._waiting)
-        while self._answered < until:
-            await self._progress.wait()
+        self._flushing += 1
+        self._hurry.set()
+        try:
+            while self._answered < until:
+                await self._progress.wait()
+        finally:
+            self._flushing -= 1
 
     def _aged(self, batch: list[Unanswered]) -> list[Outcome]:
         """The outcomes, with the time since they were added taken off their delays."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mulligan.core.decide import beyond, decide, policy_of, with_use
-from mulligan.core.declared import completed, is_foreign, limited
+from mulligan.core.declared import completed, limited
 from mulligan.core.errors import StoreError
 from mulligan.core.job import Claim
 from mulligan.core.lane import Lane, Priority
@@ -115,7 +115,7 @@ class Executor:
 
     def _as_declared(self, claim: Claim) -> Claim | None:
         """The completed claim; None if the job is given back to get its task's limits."""
-        if not is_foreign(claim.body):
+        if not claim.is_foreign:
             return claim
         target = self._tasks.get(claim.task)
         outcome = None if target is None else limited(claim, target.declared)

@@ -13,11 +13,10 @@ from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.stats import due_lanes
 from mulligan.core.worker import Worker
 from mulligan.engine.breakers import Breakers
-from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.claim_planner import ClaimPlanner
 from mulligan.engine.committer import Committer
 from mulligan.engine.executor import Executor
-from mulligan.engine.store_retry import StoreRetry
+from mulligan.engine.loops import StoreRetry, cancel_tasks
 from mulligan.stores.contract import Store
 
 if TYPE_CHECKING:
@@ -178,6 +177,7 @@ class Fetcher:
         finally:
             self.asking = False
         took = self._monotonic() - asked
+        self._slots.claim_took(took)
         self.answered += 1
         if claimed.stale:
             self._breakers.update(await self._store_retry.call(self._store.facts))

@@ -5,36 +5,33 @@ the process, and is where the worker looks for orders of an operator.
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 import platform
 import socket
 import sys
-import threading
 from collections import deque
-from collections.abc import Callable, Container, Coroutine, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
 from mulligan.core.answers import Beat
 from mulligan.core.job import Claim, Lease
 from mulligan.core.outcome import Outcome, Returned
-from mulligan.core.worker import Worker
-from mulligan.core.worker_notes import (
+from mulligan.core.worker import (
     ABOUT,
     KEEP_ABOUT,
     LOOK_EVERY,
     ORDER,
     Order,
+    Worker,
     WorkerAbout,
-    encode,
+    encode_note,
     read_order,
 )
 from mulligan.engine.breakers import Ending
-from mulligan.engine.store_retry import StoreRetry
+from mulligan.engine.loops import StoreRetry
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
@@ -146,56 +143,6 @@ class LostReplies:
                 self._count(claim)
 
 
-class OwnThread:
-    """Runs a coroutine on an event loop and thread of its own until stopped."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._thread: threading.Thread | None = None
-
-    def start(
-        self,
-        work: Callable[[], Coroutine[Any, Any, None]],
-        failed: Callable[[BaseException], None],
-    ) -> None:
-        """Start the thread and return at once. An error that ends the coroutine goes to `failed`.
-
-        So does an error that keeps the thread from getting a loop, such as too many open files.
-        """
-        ready = threading.Event()
-
-        async def main() -> None:
-            self._loop = asyncio.get_running_loop()
-            self._task = asyncio.ensure_future(work())
-            ready.set()
-            await asyncio.wait([self._task])
-            error = None if self._task.cancelled() else self._task.exception()
-            if error is not None:
-                failed(error)
-
-        def run() -> None:
-            try:
-                with asyncio.Runner() as runner:
-                    runner.run(main())
-            except Exception as error:  # noqa: BLE001 - `failed` must know
-                failed(error)
-            finally:
-                ready.set()
-
-        self._thread = threading.Thread(target=run, name=self._name, daemon=True)
-        self._thread.start()
-        ready.wait()
-
-    def stop(self) -> None:
-        """Cancel the coroutine and wait for the thread."""
-        if self._loop is not None and self._task is not None and self._thread is not None:
-            with contextlib.suppress(RuntimeError):  # the loop may have ended by itself
-                self._loop.call_soon_threadsafe(self._task.cancel)
-            self._thread.join(timeout=5)
-
-
 class WorkerNote:
     """Renews the note, looks for an order, and hands each to `obey` once."""
 
@@ -225,9 +172,10 @@ class WorkerNote:
             VERSION,
             memory(),
         )
-        await self._store.note(ABOUT + self._worker.id, encode(about), KEEP_ABOUT)
+        await self._store.note(ABOUT + self._worker.id, encode_note(about), KEEP_ABOUT)
         key = ORDER + self._worker.id
-        order = read_order(await self._store.notes(key), self._worker.id)
+        notes = await self._store.notes(key)
+        order = read_order(notes, self._worker.id) if notes else None
         if order is not None and order != self._obeyed:
             self._obeyed = order
             self._obey(order)

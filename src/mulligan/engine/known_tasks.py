@@ -37,8 +37,8 @@ from mulligan.core.outcome import Drained, Failed, Result, Snoozed
 from mulligan.core.signals import Fail
 from mulligan.core.worker import Worker
 from mulligan.engine.job_log import job_fields
+from mulligan.engine.loops import StoreRetry
 from mulligan.engine.result_gate import failed
-from mulligan.engine.store_retry import StoreRetry
 from mulligan.engine.task_caller import Target
 from mulligan.stores.contract import Store
 

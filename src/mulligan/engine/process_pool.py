@@ -11,11 +11,11 @@ from mulligan.core.outcome import Drained, Result
 from mulligan.engine.child_messages import Run
 from mulligan.engine.job_log import job_fields
 from mulligan.engine.loop_watch import LoopWatch
+from mulligan.engine.loops import StoreRetry
 from mulligan.engine.pool_room import PoolRoom
 from mulligan.engine.processes import Processes
 from mulligan.engine.recorder import Recorder
 from mulligan.engine.result_gate import failed
-from mulligan.engine.store_retry import StoreRetry
 from mulligan.engine.task_caller import HasArrivals, Target, read_call
 from mulligan.engine.tracing import Tracing, carried
 

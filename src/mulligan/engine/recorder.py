@@ -23,7 +23,7 @@ from mulligan.core.signals import Fail
 from mulligan.engine.attempt_records import AttemptRecords, Known, Write, lease_lost
 from mulligan.engine.committer import AWAY
 from mulligan.engine.job_log import job_fields
-from mulligan.engine.store_retry import StoreRetry
+from mulligan.engine.loops import StoreRetry
 from mulligan.engine.task_caller import Target
 from mulligan.stores.contract import Store
 

@@ -1,23 +1,30 @@
-"""The result gate: turns what a task returned or raised into the result of the attempt."""
+"""The result gate: turns what a task returned or raised into the result of the attempt.
 
+How long an exception asks to wait is known by its shape alone: by its `retry_after`, or a
+Retry-After of its response. So exceptions of httpx, requests, aiohttp, openai and anthropic are
+obeyed, and none of them is imported. Reading never raises.
+"""
+
+import contextlib
 import inspect
 import logging
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from math import isfinite
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from mulligan.core.checks import clean, is_too_deep, too_deep
-from mulligan.core.classes import class_names, type_name
+from mulligan.core.checks import class_names, clean, is_too_deep, too_deep, type_name
 from mulligan.core.errors import StoreError
 from mulligan.core.health import ABOUT_DATA
 from mulligan.core.outcome import Failed, Result, Snoozed, Succeeded
 from mulligan.core.settings import TEXT_LIMIT
 from mulligan.core.signals import Fail, RetryAfter, Snooze, SoftTimeout
-from mulligan.engine.retry_after import asked_wait
-from mulligan.engine.traceback import kept_message, message_of, traceback_of
+from mulligan.engine.traceback import kept_message, led_to, members, message_of, traceback_of
 
 encode_plain = msgspec.json.Encoder().encode
 log = logging.getLogger("mulligan.worker")
@@ -28,6 +35,7 @@ Encode = Callable[[Any], bytes]
 SIGNALS = (RetryAfter, Fail, Snooze)
 NOTHING = Succeeded(None)
 TOO_DEEP = too_deep("it")
+RETRY_AFTER = "retry-after"
 
 
 def check_result(accept: Accept | None, value: Any, limit: int, encode: Encode) -> Result:
@@ -127,7 +135,7 @@ def failed(error: BaseException) -> Raised | Snoozed:
         case RetryAfter():
             return made("RetryAfter", delay=error.delay, about_region=False, pause=error.pause)
         case Fail():
-            return made("Fail", code=shown_code(error.code), non_retryable=True)
+            return made(Fail.__name__, code=shown_code(error.code), non_retryable=True)
         case SoftTimeout():
             return made("SoftTimeout", classes=TIMED_OUT)
         case AttemptTimeoutError():
@@ -195,3 +203,65 @@ def shown(value: Any) -> str:
     except (TypeError, ValueError, msgspec.MsgspecError):
         whole = repr(value)
     return whole if len(whole) <= REFUSED_LIMIT else whole[: REFUSED_LIMIT - 1] + "…"
+
+
+def asked_wait(error: BaseException) -> float | None:
+    """Seconds that the error, or else one that led to it, asks to wait; None if none asks.
+
+    Of several members of an exception group the longest counts.
+    """
+    for each in led_to(error):
+        found = [own_wait(each), *map(asked_wait, members(each))]
+        waits = [wait for wait in found if wait is not None]
+        if waits:
+            return max(waits)
+    return None
+
+
+def own_wait(error: BaseException) -> float | None:
+    """Seconds that this very exception asks for."""
+    with contextlib.suppress(BaseException):  # a user's exception class may be broken
+        if (wait := seconds_in(getattr(error, "retry_after", None))) is not None:
+            return wait
+        response = getattr(error, "response", None)
+        headers = getattr(error if response is None else response, "headers", None)
+        if (said := header(headers, RETRY_AFTER)) is not None:
+            return seconds_in(said, header(headers, "date"))
+    return None
+
+
+def header(headers: Any, name: str) -> str | None:
+    """A header's value, whatever the case of its name."""
+    items = getattr(headers, "items", None)  # a mapping, or a message as of http.client
+    if items is None:
+        return None
+    return next((value for key, value in items() if str(key).lower() == name), None)
+
+
+def seconds_in(said: object, sent: object = None) -> float | None:
+    """A number of seconds, or those until an HTTP date; None if it is neither.
+
+    A date counts from when the response was `sent`, by the same clock, or else from now.
+    """
+    if isinstance(said, timedelta):
+        return max(0.0, said.total_seconds())
+    if isinstance(said, bool) or not isinstance(said, str | int | float):
+        return None
+    with contextlib.suppress(ValueError, OverflowError):
+        number = float(said)
+        return max(0.0, number) if isfinite(number) else None
+    until = moment(said)
+    if until is None:
+        return None
+    return max(0.0, until - (moment(sent) or time.time()))
+
+
+def moment(said: object) -> float | None:
+    """An HTTP date in seconds since 1970."""
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - slow to import, and rare
+
+    try:
+        read: datetime = parsedate_to_datetime(str(said))
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return (read if read.tzinfo is not None else read.replace(tzinfo=UTC)).timestamp()

@@ -31,9 +31,9 @@ from mulligan.engine.current import RECORDS, RUNNING
 from mulligan.engine.events import Events
 from mulligan.engine.job_log import job_fields
 from mulligan.engine.loop_watch import Deadline, LoopWatch, SoftDeadline, never_held
+from mulligan.engine.loops import StoreRetry
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.result_gate import check_result, failed, timed_out
-from mulligan.engine.store_retry import StoreRetry
 from mulligan.engine.threads import OutlivedError
 from mulligan.stores.contract import CommitsInTransaction, Store
 

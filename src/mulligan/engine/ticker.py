@@ -14,7 +14,7 @@ from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.known_tasks import DECLARE_EVERY, DECLARES, KEEP_DECLARED, read_declared
 from mulligan.core.reschedule import Reschedule
 from mulligan.engine.events import Events
-from mulligan.engine.store_retry import StoreRetry
+from mulligan.engine.loops import StoreRetry
 from mulligan.engine.tracing import Tracing, store_traced
 from mulligan.stores.contract import Store
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any, NamedTuple
 
-from mulligan.core.checks import clean
-from mulligan.core.classes import type_name
+from mulligan.core.checks import clean, type_name
 from mulligan.core.redaction import Redactor
 from mulligan.core.settings import TEXT_LIMIT, TRACEBACK_LIMIT
 

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 from mulligan.core.answers import Beat
 from mulligan.core.errors import StoreError
 from mulligan.core.settings import Settings
-from mulligan.core.worker import Worker
-from mulligan.core.worker_notes import Order
+from mulligan.core.worker import Order, Worker
 from mulligan.engine.breakers import Breakers
-from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.chores import (
     Housekeeper,
     MinuteKeeper,
@@ -27,9 +25,10 @@ from mulligan.engine.committer import Committer
 from mulligan.engine.events import Events, Hooks
 from mulligan.engine.executor import Executor
 from mulligan.engine.fetcher import Fetcher
-from mulligan.engine.heartbeat import Heartbeat, LostReplies, OwnThread, WorkerNote
+from mulligan.engine.heartbeat import Heartbeat, LostReplies, WorkerNote
 from mulligan.engine.known_tasks import KnownTasks, UnknownTasks
 from mulligan.engine.loop_watch import LoopWatch
+from mulligan.engine.loops import OwnThread, cancel_tasks, ended_before
 from mulligan.engine.recorder import Recorder
 from mulligan.engine.reporter import Reporter
 from mulligan.engine.task_caller import Target, TaskCaller, claim_in
@@ -290,7 +289,8 @@ class Engine:
         loops = [asyncio.ensure_future(loop) for loop in support]
         fetching = asyncio.ensure_future(self.fetcher.run())
         try:
-            await self._until_stopped([fetching, *loops, self._crashed])
+            # A loop ends by itself only by a defect, which is raised here.
+            await ended_before(self._stop, fetching, *loops, self._crashed)
             await self.fetcher.stopped()
             await self._drain()
         finally:
@@ -314,13 +314,10 @@ class Engine:
     async def _joined(self) -> bool:
         """Beat once, to join; False if `stop` was called before the store answered."""
         joining = asyncio.ensure_future(self._heartbeat.once())
-        stopped = asyncio.ensure_future(self._stop.wait())
-        await asyncio.wait([joining, stopped], return_when=asyncio.FIRST_COMPLETED)
-        joined = joining.done()
-        if joined:
-            joining.result()
-        await cancel_tasks([joining, stopped])
-        return joined
+        try:
+            return await ended_before(self._stop, joining)
+        finally:
+            await cancel_tasks([joining])
 
     async def _leave(self) -> None:
         """Report and leave; if the store is away, the lease runs out instead."""
@@ -333,15 +330,6 @@ class Engine:
                 if self._worker_note is not None:
                     await self._worker_note.forget()
                 await self._store.leave(self.worker)
-
-    async def _until_stopped(self, loops: "list[asyncio.Future[None]]") -> None:
-        stopped: asyncio.Future[Any] = asyncio.ensure_future(self._stop.wait())
-        try:
-            done, _ = await asyncio.wait([stopped, *loops], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await cancel_tasks([stopped])
-        for loop in done - {stopped}:
-            loop.result()  # raises: a loop ends by itself only by a defect
 
     async def _drain(self) -> None:
         log.info("draining: %d attempts still run", len(self.slots.holding))

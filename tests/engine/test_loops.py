@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from mulligan.core.errors import StoreUnavailableError
-from mulligan.engine.store_retry import LONGEST, StoreRetry
+from mulligan.engine.loops import LONGEST, StoreRetry
 from mulligan.testing import VirtualLoop
 
 DAYS = 3 * 86_400.0

@@ -11,7 +11,7 @@ from mulligan.core.job import Job
 from mulligan.core.outcome import Outcome, Returned, Verdict
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.worker import Worker
-from mulligan.engine import Engine
+from mulligan.engine.worker import Engine
 from mulligan.stores.contract import Store
 from mulligan.stores.memory import MemoryStore
 
