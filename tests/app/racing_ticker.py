@@ -206,8 +206,8 @@ class Editor:
         self._version += 1
         match self._chance.choice((RECALLED, RETIMED, PAUSED, "now")):
             case "now":
-                job = await insist(partial(job_now, store, STEADY))
-                await insist(partial(store.enqueue, [job]))
+                job = await until_answered(partial(job_now, store, STEADY))
+                await until_answered(partial(store.enqueue, [job]))
                 self._teller.tell(RunNow(job.id))
             case name if name == PAUSED:
                 await self._edit(store, name, None, partial(pause_schedule, store, name))
@@ -224,14 +224,14 @@ class Editor:
         self, store: Store, name: str, every: float | None, change: Callable[[], Awaitable[None]]
     ) -> None:
         asked = self._where.now()
-        await insist(change)
+        await until_answered(change)
         done = self._where.now()
-        changed = read_schedules(await insist(store.schedules))[name].schedule
+        changed = read_schedules(await until_answered(store.schedules))[name].schedule
         version = version_in(changed.arguments)
         self._teller.tell(Edited(name, version, every, asked, changed.changed_at, done))
 
 
-async def insist(call: Callable[[], Awaitable[T]]) -> T:
+async def until_answered(call: Callable[[], Awaitable[T]]) -> T:
     """What the store answers in the end: on a busy machine it may be too late at first."""
     while True:
         with contextlib.suppress(StoreError, OSError):

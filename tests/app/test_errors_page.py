@@ -27,7 +27,7 @@ from mulligan import (
 from mulligan.cli.health import answer, bind
 from mulligan.core.decide import SNOOZE_LIMIT
 from mulligan.stores import make_store
-from tests.cli.running import run
+from tests.cli.command_line import run
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/errors.md").read_text()
 MESSAGES = [line[4:] for line in PAGE.splitlines() if line.startswith("    ")]

@@ -7,7 +7,7 @@ import pytest
 
 from mulligan import InvalidError, Mulligan, Settings, current_job
 from mulligan.core.worker import Worker
-from mulligan.engine import Engine
+from mulligan.engine.worker import Engine
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing import VirtualLoop
 

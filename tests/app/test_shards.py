@@ -75,6 +75,73 @@ async def test_explain_status_metrics_and_doctor_show_shards(app):
     assert findings[0].sentence == "4 shards, all of which answer"
 
 
+@pytest.fixture
+def homed(app):
+    """The app with a family of limits in shard 2, and two tasks that name one of it."""
+    app.limit("tenant:*", concurrency=1, home=2)
+
+    @app.task(limits=lambda tenant: f"tenant:{tenant}")
+    async def serve(tenant: str) -> str:
+        return tenant
+
+    @app.task(limits="tenant:big")
+    async def after(number: int) -> int:
+        return number + 1
+
+    return app
+
+
+async def test_jobs_chains_and_gathers_with_limits_of_a_home_live_and_end_there(homed):
+    double, _ask, total, serve, after = homed.tasks.values()
+    single = [await serve.aenqueue(f"t{number}") for number in range(3)]
+    keyed = [await serve.using(unique_key="k").aenqueue("a") for _ in range(2)]
+    chain = await homed.chain(after, double).aenqueue(1)
+    later = await homed.chain(double, after).aenqueue(3)
+    gather = await homed.agather([after.call(1), double.call(2)], total)
+    assert keyed[0].id == keyed[1].id
+    assert {job.id[0] for job in [*single, keyed[0], gather]} == {"2"}
+    assert (await single[0].aexplain()).startswith("Shard 2 of 4 (")
+    assert (await later.aexplain()).startswith("Shard 2 of 4 (")
+    results = await run_until(homed, *single, keyed[0], chain, later, gather)
+    assert results == ["t0", "t1", "t2", "a", 4, 7, 6]
+    views = {view.name: view for view in await homed.limits.alist()}
+    assert {"api", "tenant:*"} <= set(views)
+    assert str(views["tenant:*"].in_force) == "1 at a time, in shard 2"
+
+
+async def test_limits_of_two_homes_are_refused_for_one_job_and_in_one_chain_or_gather(homed):
+    double, ask, total, _serve, after = homed.tasks.values()
+    with pytest.raises(InvalidError, match="must live together; give both the same home="):
+        await double.using(limits=["api", "tenant:a"]).aenqueue(1)
+    with pytest.raises(InvalidError, match="must live together"):
+        await homed.chain(ask, after).aenqueue(1)
+    with pytest.raises(InvalidError, match="must live together"):
+        await homed.agather([ask.call(1), after.call(1)], total)
+    assert not (await homed.access.acall(lambda store: store.stats())).lanes
+
+
+async def test_a_limit_of_a_home_is_set_paused_and_reset_while_jobs_wait(homed):
+    serve = list(homed.tasks.values())[3]
+    await serve.aenqueue("t0")
+    limits = homed.limits
+    assert str((await limits.aset("tenant:*", concurrency=3)).in_force).startswith("3 at a time")
+    assert (await limits.apause("tenant:t0", 60)).paused_until is not None
+    assert (await limits.aresume("tenant:t0")).paused_until is None
+    assert str((await limits.areset("tenant:*")).in_force) == "1 at a time, in shard 2"
+
+
+def test_an_app_of_one_store_takes_a_home_and_refuses_two_for_one_job():
+    app: Any = Mulligan("memory://")
+    app.limit("a", concurrency=1, home=3)
+    app.limit("b", concurrency=1)
+    ask = app.task(lambda: 1, name="ask")
+    with pytest.raises(InvalidError, match="'a' lives in shard 3 and limit 'b' in shard 0"):
+        ask.using(limits=["a", "b"]).enqueue()
+    assert ask.using(limits="a").enqueue().created
+    with pytest.raises(InvalidError, match="a family and what it covers live together"):
+        app.limit("*", concurrency=1)
+
+
 def test_an_id_beside_a_unique_key_is_refused(app):
     double = next(iter(app.tasks.values()))
     with pytest.raises(InvalidError, match="leave id= away"):

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mulligan.app.store_access import ThreadAccess
+from mulligan.app.thread_access import ThreadAccess
 from mulligan.core.errors import StoreError
 from mulligan.core.job import NewJob
 from mulligan.stores.contract import Store

@@ -1,5 +1,6 @@
 """`app.limits` and `app.fairness`: what operators see and change, from Python."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -65,3 +66,34 @@ async def test_the_same_from_coroutines(app):
     await app.limits.areset("openai")
     assert (await app.limits.aget("openai")).in_force.concurrency is None
     assert await app.afairness("default") == []
+
+
+@pytest.mark.parametrize("enqueue", ["plain", "coroutine", "many"])
+def test_who_enqueues_stores_the_limits_before_the_first_job_that_names_one(tmp_path, enqueue):
+    producer = Mulligan(f"sqlite:///{tmp_path}/jobs.db")
+    producer.limit("openai", concurrency=1)
+
+    @producer.task(limits="openai")
+    def ask(who: str) -> None: ...
+
+    @producer.task
+    def free(who: str) -> None: ...
+
+    free.enqueue("a")
+    assert producer.limits.list() == []  # nobody pays for limits that no job names
+    if enqueue == "plain":
+        ask.enqueue("a")
+    elif enqueue == "many":
+        producer.enqueue_many([ask.call("a"), ask.call("b")])
+    else:
+        asyncio.run(ask.aenqueue("a"))
+    stranger = Mulligan(f"sqlite:///{tmp_path}/jobs.db")
+    assert [str(view.in_force) for view in stranger.limits.list()] == ["1 at a time"]
+    producer.limit("tokens", rate=5)
+    ask.enqueue("c")
+    assert [view.name for view in stranger.limits.list()] == ["openai", "tokens"]
+    stranger.limits.set("openai", concurrency=9)
+    ask.enqueue("d")  # stores nothing again, and what an operator sets wins in any case
+    assert str(stranger.limits.get("openai").in_force) == "9 at a time"
+    producer.close()
+    stranger.close()

@@ -13,7 +13,7 @@ import sqlalchemy
 from mulligan import InvalidError, Mulligan
 from mulligan.core.worker import Worker
 from tests.app import user_connections as by
-from tests.contract.making import ANN, claim, names
+from tests.contract.builders import ANN, claim, names
 from tests.reuse import REUSED, reused_url
 from tests.store_kit import fresh_url, handle, require
 

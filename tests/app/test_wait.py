@@ -19,7 +19,7 @@ from mulligan.core.errors import (
 )
 from mulligan.core.job import ENDED
 from mulligan.stores.watches import Watch, Watches
-from tests.contract.making import ANYONE, claim, dead, done
+from tests.contract.builders import ANYONE, claim, dead, done
 from tests.core.jobs import WAITING
 from tests.store_kit import handle
 

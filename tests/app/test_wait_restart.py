@@ -7,7 +7,7 @@ import pytest
 
 from mulligan import Mulligan
 from mulligan.app import wait
-from tests.contract.making import ANYONE, claim, done
+from tests.contract.builders import ANYONE, claim, done
 from tests.databases import SERVERS
 from tests.store_kit import handle, require
 

@@ -16,7 +16,7 @@ from mulligan.core.outcome import Succeeded
 from mulligan.core.stage import Stage
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
-from tests.cli.running import APP, claim, do, fail, finish, good, good_json
+from tests.cli.command_line import APP, claim, do, fail, finish, good, good_json
 
 PATH = ("split", "each(resize)", "combine")
 
@@ -117,7 +117,7 @@ def test_tasks_show_the_last_hour_of_what_has_run(store):
     do(store, fill)
     words = " ".join(good("tasks", APP).split())
     assert "ask mail" in words
-    assert "0.44 s 1.9 s 2 s 1 Late" in words
+    assert "440 ms 1.9 s 2 s 1 Late" in words
     [found] = good_json("tasks", APP)
     assert (found["task"], found["succeeded"], found["failed"]) == ("ask", 2, 1)
     assert found["failures"] == {"Late": 1}

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from mulligan.app.schedules import list_schedules, new_schedule, put_schedule
-from mulligan.cli.copy import BATCH, move_all
+from mulligan.cli.copy_jobs import BATCH, move_all
 from mulligan.cli.group import RefusalError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import RetryFirst
@@ -16,7 +16,7 @@ from mulligan.core.limits import Limit, StoredLimit, costs_text
 from mulligan.core.outcome import Done, LimitUse
 from mulligan.core.page import Selection
 from mulligan.stores.memory import MemoryStore
-from tests.cli.running import (
+from tests.cli.command_line import (
     claim,
     do,
     fail,

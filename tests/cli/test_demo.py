@@ -18,7 +18,7 @@ from mulligan.cli.demo.view import picture
 from mulligan.cli.demo.workers import DemoWorkers, message_of
 from mulligan.core.errors import MulliganError
 from mulligan.core.job import Attempt
-from tests.cli.running import process, read_until
+from tests.cli.command_line import process, read_until
 from tests.cli.test_status_shape import JOB
 
 FAILED = Attempt(1, 0, "US", "w", 10.0, "TimeoutError", "late", delay=2.0, ended_at=11.0)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.cli.running import APP, claim, do, fail, new_job, run_all
+from tests.cli.command_line import APP, claim, do, fail, new_job, run_all
 from tests.cli.test_top import on_terminal, read_terminal
 from tests.server.process import server
 

@@ -12,7 +12,7 @@ import yaml  # type: ignore[import-untyped]
 from mulligan import Mulligan
 from mulligan.cli import worker as module
 from mulligan.cli.worker import worker
-from tests.cli.running import do, good, process
+from tests.cli.command_line import do, good, process
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = [option for option in worker.params if isinstance(option, click.Option)]

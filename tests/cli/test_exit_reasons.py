@@ -13,11 +13,11 @@ from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
-from mulligan.engine import Engine
+from mulligan.engine.worker import Engine
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing import VirtualLoop
 from tests.cli.apps import app
-from tests.cli.running import new_job
+from tests.cli.command_line import new_job
 
 IDLE_EXIT = 8.0
 BACK = 1000.0

@@ -18,11 +18,11 @@ from mulligan.cli import signs
 from mulligan.cli.health import bind, probes
 from mulligan.cli.signs import signs_of_life, watchdog_seconds
 from mulligan.core.errors import MulliganError
-from tests.cli.running import do, new_job, process, read_until, refused
+from tests.cli.command_line import do, new_job, process, read_until, refused
 
 APP = "tests.cli.apps:filed"
 # How long a busy machine may take.
-PATIENCE = 60.0
+LONGEST_WAIT = 60.0
 
 
 def address_in(lines: list[str]) -> str:
@@ -33,7 +33,7 @@ def address_in(lines: list[str]) -> str:
 
 def until(address: str, path: str, status: int) -> dict[str, str]:
     """Ask until the status is so; what was answered then."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + LONGEST_WAIT
     while True:
         answer = httpx.get(address + path)
         if answer.status_code == status:
@@ -111,7 +111,7 @@ class Manager:
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(str(path))
-        self._socket.settimeout(PATIENCE)
+        self._socket.settimeout(LONGEST_WAIT)
         self.environment = {"NOTIFY_SOCKET": str(path)}
         self.words: list[str] = []
 

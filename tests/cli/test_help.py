@@ -9,7 +9,7 @@ import click
 import pytest
 
 from mulligan.cli import COMMANDS, cli
-from tests.cli.running import good, run
+from tests.cli.command_line import good, run
 
 DOCS = Path(__file__).parents[2] / "docs/reference/cli.md"
 
@@ -47,7 +47,7 @@ def test_every_command_and_option_is_in_the_docs(name):
     assert f"## mulligan {name.split()[0]}\n" in docs
     section = docs.split(f"## mulligan {name.split()[0]}\n")[1].split("\n## ")[0]
     assert f"mulligan {name}" in docs
-    shared = docs.split("\n## ")[0]
+    shared = docs.split("\n## mulligan ")[0]
     for option in ALL[name].params:
         if isinstance(option, click.Option):
             longest = max(option.opts, key=len)

@@ -4,7 +4,7 @@ import pytest
 
 from mulligan.core.facts import QueueSettings
 from mulligan.core.limits import Limit, costs_text
-from tests.cli.running import APP, claim, do, good, good_json, new_job, refused, run
+from tests.cli.command_line import APP, claim, do, good, good_json, new_job, refused, run
 
 
 @pytest.fixture(autouse=True)
@@ -160,6 +160,16 @@ def test_fairness_of_a_queue_that_nobody_knows_says_so():
     result = run("fairness", "mial", "--app", APP)
     assert "No fairness key has work waiting." in result.output
     assert "note: queue 'mial' has no job" in result.stderr
+
+
+def test_the_limits_of_an_app_are_stored_before_the_first_call_that_names_one(store, monkeypatch):
+    from tests.cli import apps  # noqa: PLC0415
+
+    monkeypatch.setitem(apps.app.declared_limits, "new", Limit(concurrency=1))
+    good("enqueue", APP, "send", "ann")
+    assert "new" not in by_name()
+    good("enqueue", APP, "send", "ann", "--limits", "new")
+    assert by_name()["new"]["in_force"] == {"concurrency": 1}
 
 
 def test_a_call_names_limits_one_or_several_with_costs(store, monkeypatch):

@@ -12,8 +12,8 @@ from mulligan import Delays, Mulligan, Retry
 from mulligan.cli.logs import JsonLines
 from mulligan.engine.job_log import JOB_FIELDS
 from mulligan.stores.memory import MemoryStore
-from tests.cli.running import claim, gone, process, read_until
-from tests.engine.running import Faulty, ended, engine
+from tests.cli.command_line import claim, gone, process, read_until
+from tests.engine.real_engine import Faulty, ended, engine
 
 DOCS = Path(__file__).parents[2] / "docs"
 theirs = logging.getLogger("shop")

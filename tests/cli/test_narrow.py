@@ -9,7 +9,7 @@ from rich.console import Console
 from mulligan.cli.fleet_view import status_tables
 from mulligan.cli.show import table
 from mulligan.core.fleets import FleetState, KindState
-from tests.cli.running import APP, claim, do, fail, good, new_job
+from tests.cli.command_line import APP, claim, do, fail, good, new_job
 
 SAID = "the bank at payments.example.com did not answer within 30 seconds"
 NAMES = [f"0196b7ea-order-{number}" for number in range(3)]

@@ -11,10 +11,9 @@ from mulligan.core.fetch import Separate
 from mulligan.core.finding import Finding
 from mulligan.core.known_tasks import Registration, Unknown, unknown_note
 from mulligan.core.page import Selection
-from mulligan.core.worker import Worker
-from mulligan.core.worker_notes import ORDER
+from mulligan.core.worker import ORDER, Worker
 from mulligan.engine.heartbeat import WorkerNote
-from tests.cli.running import (
+from tests.cli.command_line import (
     APP,
     claim,
     configure,

@@ -18,7 +18,7 @@ from mulligan.cli.process_group import Member, ProcessGroup, given_arguments, ru
 from mulligan.cli.readiness import Readiness
 from mulligan.cli.worker import worker as worker_command
 from mulligan.supervisor.liveness import notify
-from tests.cli.running import process, read_until, refused
+from tests.cli.command_line import process, read_until, refused
 
 APP = "tests.cli.apps:filed"
 READY = "ready for jobs"

@@ -18,7 +18,7 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Separate
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
-from tests.cli.running import (
+from tests.cli.command_line import (
     APP,
     claim,
     configure,

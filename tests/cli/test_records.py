@@ -7,7 +7,7 @@ import pytest
 from mulligan.cli.watch import RecordNews
 from mulligan.core.outcome import Done
 from mulligan.core.record import LogLine, Progress, Record, Recording, Records, Step
-from tests.cli.running import claim, do, fail, gone, good, new_job, run
+from tests.cli.command_line import claim, do, fail, gone, good, new_job, run
 from tests.server.process import server
 
 STEPS = (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mulligan.core.errors import StoreUnavailableError
-from tests.cli.running import APP, refused, run
+from tests.cli.command_line import APP, refused, run
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from tests.cli.running import APP, refused, run
         (["status", "tests.cli.broken:app"], "No module named 'a_module_that_is_nowhere' (at "),
         (["status", "tests.cli.apps:nothing"], "its apps are: app, filed"),
         (["status", "tests.cli.apps:not_an_app"], "it is a str"),
-        (["status", "tests.cli.running:nothing"], "it has none"),
+        (["status", "tests.cli.command_line:nothing"], "it has none"),
         (["status", "tests/cli/apps.py:app"], "names a file; write its module, with dots"),
         (["status", "tests/cli/apps.py:app"], "without .py, such as tests.cli.apps:app"),
         (["status", "apps.py:app"], "and without .py, such as apps:app"),
@@ -43,6 +43,8 @@ from tests.cli.running import APP, refused, run
         (["status", APP, "--nonsense"], "No such option"),
         (["nonsense"], "No such command 'nonsense'"),
         (["--nonsense"], "No such option"),
+        (["-A", APP, "status"], "'-A' here; options of a command stand after it: mulligan COMMAND"),
+        (["dead", "--app", APP, "list"], "after it: mulligan dead COMMAND --app ..."),
         (["jobs", "-a", APP, "--limit", "many"], "'many' is not a valid integer"),
         (["jobs", "-a", APP, "--limit", "0"], "0 is not in the range"),
         (["jobs", "-a", APP, "--status", "lost"], "'lost' is not one of 'pending'"),

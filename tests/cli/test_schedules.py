@@ -6,7 +6,7 @@ from msgspec.json import encode
 from mulligan.app.schedules import list_schedules
 from mulligan.core.known_tasks import KNOWS, Registration
 from mulligan.core.page import Selection
-from tests.cli.running import APP, do, good, good_json, refused
+from tests.cli.command_line import APP, do, good, good_json, refused
 
 PUT = ("schedules", "put", "acme", "send", "ann", "2", "-k", "subject=hi", "--app", APP)
 

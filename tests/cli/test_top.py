@@ -24,7 +24,7 @@ from mulligan.core.health import CLOSED, Breaker
 from mulligan.core.job import encode
 from mulligan.core.outcome import Failed
 from mulligan.core.worker import Worker
-from tests.cli.running import (
+from tests.cli.command_line import (
     claim,
     do,
     fail,

@@ -16,7 +16,7 @@ from mulligan.cli.logs import JsonLines, TextLines
 from mulligan.cli.worker import WorkerRun, announce
 from mulligan.core.worker import Worker
 from tests.cli import apps
-from tests.cli.running import do, good, good_json, process, read_until, run
+from tests.cli.command_line import do, good, good_json, process, read_until, run
 
 APP = "tests.cli.apps:filed"
 
@@ -195,7 +195,7 @@ async def test_a_worker_that_waits_for_its_store_stops_at_the_first_signal(monke
 
 async def test_a_worker_that_is_told_twice_while_nothing_runs_cuts_nothing_off(monkeypatch):
     ready = asyncio.Event()
-    monkeypatch.setattr(worker_module, "notify", lambda _state: ready.set())
+    monkeypatch.setattr(worker_module, "report", lambda _state: ready.set())
     run = WorkerRun(apps.app, Worker("w", queues=("default",)))
     running = asyncio.ensure_future(run.run())
     await ready.wait()

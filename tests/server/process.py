@@ -8,10 +8,10 @@ from typing import Any
 
 import httpx
 
-from tests.cli.running import process, read_until
+from tests.cli.command_line import process, read_until
 
 # How long a busy machine may take to answer or to stop.
-PATIENCE = 60
+LONGEST_WAIT = 60
 
 
 @contextmanager
@@ -26,4 +26,4 @@ def server(*arguments: str, **more: Any) -> Iterator[tuple[str, "Popen[str]"]]:
 
 def client_of(address: str, **more: Any) -> httpx.Client:
     """A client of the server."""
-    return httpx.Client(base_url=address, timeout=PATIENCE, **more)
+    return httpx.Client(base_url=address, timeout=LONGEST_WAIT, **more)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cli.running import claim, fail, finish, new_job
+from tests.cli.command_line import claim, fail, finish, new_job
 from tests.server.conftest import good, refused
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.databases import Unavailable
 from tests.databases._debian import install
-from tests.server.process import PATIENCE, client_of, server
+from tests.server.process import LONGEST_WAIT, client_of, server
 
 CLIENTS = Path(__file__).parents[2] / "examples" / "clients"
 TOKEN = "t" * 32
@@ -53,7 +53,7 @@ def worker(*command: str) -> Iterator["subprocess.Popen[bytes]"]:
         try:
             yield it
             it.send_signal(signal.SIGTERM)
-            assert it.wait(PATIENCE) == 0
+            assert it.wait(LONGEST_WAIT) == 0
         finally:
             if it.poll() is None:
                 it.kill()

@@ -6,9 +6,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.cli.running import refused
-from tests.server.process import PATIENCE, client_of, server
-from tests.server.test_serving import peer
+from tests.cli.command_line import refused
+from tests.server.process import LONGEST_WAIT, client_of, server
+from tests.server.test_serve import peer
 
 STORE = ("--store", "memory://")
 SOON = ("--request-timeout", "0.2")
@@ -25,7 +25,7 @@ def tokens(tmp_path):
 
 
 def connected(address):
-    return socket.create_connection(peer(address), timeout=PATIENCE)
+    return socket.create_connection(peer(address), timeout=LONGEST_WAIT)
 
 
 def answer(connection):

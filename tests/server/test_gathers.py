@@ -5,7 +5,7 @@ from mulligan.app.chain import part_of
 from mulligan.app.gather import gathered
 from mulligan.core.decide import decide
 from mulligan.core.outcome import Failed, Succeeded
-from tests.cli.running import claim
+from tests.cli.command_line import claim
 from tests.server.conftest import good, refused
 
 app = Mulligan("memory://")

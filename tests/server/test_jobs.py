@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from mulligan.core.settings import Settings
-from tests.cli.running import claim, fail, new_job
+from tests.cli.command_line import claim, fail, new_job
 from tests.server.apps import app
 from tests.server.conftest import good, refused
 

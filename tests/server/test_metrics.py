@@ -11,7 +11,7 @@ from mulligan.app.overview import measure
 from mulligan.core.counts import BOUNDS, Count, bucket
 from mulligan.core.health import CLOSED, Breaker
 from mulligan.server.prometheus import KEPT, Scrapes
-from tests.cli.running import claim, fail, new_job
+from tests.cli.command_line import claim, fail, new_job
 from tests.server.conftest import good, refused
 
 STRANGE = 'a "strange"\\ name'

@@ -14,7 +14,7 @@ from mulligan.server.guard import Guard
 from mulligan.server.idempotency import KEEP_UNANSWERED
 from mulligan.server.jobs_api import BODIES_AT_ONCE
 from mulligan.server.service import Service
-from tests.cli.running import claim, fail, new_job
+from tests.cli.command_line import claim, fail, new_job
 from tests.server.conftest import good
 from tests.store_kit import handle
 

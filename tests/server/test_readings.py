@@ -6,7 +6,7 @@ import pytest
 
 from mulligan.server.readings import KEPT, LONGEST, Readings
 from mulligan.stores.memory import MemoryStore
-from tests.cli.running import new_job
+from tests.cli.command_line import new_job
 from tests.server.conftest import good
 
 LARGE = 3
@@ -84,6 +84,26 @@ async def test_an_older_reading_still_serves_while_a_new_one_is_made(readings, l
     second = await readings.refreshing
     assert await readings.recent() is second is not first
     assert large.counted == 2
+
+
+async def test_a_reading_that_took_long_serves_as_long_before_the_store_is_counted_again(
+    readings, large, time
+):
+    large.may_answer.clear()
+    reading = asyncio.ensure_future(readings.recent())
+    await asyncio.sleep(0)
+    time.now += 10
+    large.may_answer.set()
+    first = await reading
+    time.now += 9.9
+    assert await readings.recent() is first
+    assert large.counted == 1
+    time.now += 0.1
+    assert await readings.recent() is first
+    second = await readings.refreshing
+    assert second is not first
+    time.now += LONGEST
+    assert await readings.recent() is not first
 
 
 async def test_after_a_silence_the_store_is_counted_first(readings, time):

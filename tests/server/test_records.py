@@ -7,8 +7,8 @@ import pytest
 from mulligan.core.record import Record, Recording
 from mulligan.server.events import LISTENERS, JobHubs
 from mulligan.server.problems import Refusal
-from tests.cli.running import claim as claim_in_process
-from tests.contract.making import dead
+from tests.cli.command_line import claim as claim_in_process
+from tests.contract.builders import dead
 from tests.server.conftest import good, refused
 from tests.server.test_workers import job, join, take
 

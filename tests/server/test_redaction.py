@@ -9,7 +9,7 @@ from mulligan.core.fleets import Exit, FleetState, KindState, note_key
 from mulligan.core.redaction import HIDDEN
 from mulligan.server.problems import without_secrets
 from mulligan.server.redaction import Redaction
-from tests.cli.running import claim, fail, new_job
+from tests.cli.command_line import claim, fail, new_job
 from tests.core.jobs import WAITING
 from tests.core.test_redaction import PIECES, grows_with_its_length
 from tests.server.conftest import good

@@ -16,7 +16,7 @@ from mulligan.server.routes import ROUTES
 from mulligan.server.serve import ServerOptions, read_and_check
 from mulligan.server.tokens import read_tokens
 from mulligan.stores.contract import Store
-from tests.cli.running import claim, fail, new_job
+from tests.cli.command_line import claim, fail, new_job
 from tests.server.apps import app
 from tests.server.conftest import good, refused
 

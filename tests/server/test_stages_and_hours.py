@@ -6,7 +6,7 @@ from mulligan.core.outcome import Succeeded
 from mulligan.engine.chores import MinuteKeeper
 from mulligan.server import jobs_api
 from tests.browser.apps import report
-from tests.cli.running import claim, new_job
+from tests.cli.command_line import claim, new_job
 from tests.server.conftest import good, refused
 
 

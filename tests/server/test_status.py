@@ -11,7 +11,7 @@ from mulligan.core.worker import Worker
 from mulligan.engine.heartbeat import WorkerNote
 from mulligan.server.overview import full_overview
 from mulligan.server.shapes.status import Overview
-from tests.cli.running import claim, fail, new_job
+from tests.cli.command_line import claim, fail, new_job
 from tests.server.apps import app
 from tests.server.conftest import good, refused
 

@@ -17,8 +17,8 @@ from mulligan.core.worker import Worker
 from mulligan.engine.known_tasks import KnownTasks
 from mulligan.server import sessions
 from mulligan.server.tokens import Tokens, digest
-from tests.cli.running import claim as claim_in_process
-from tests.cli.running import fail
+from tests.cli.command_line import claim as claim_in_process
+from tests.cli.command_line import fail
 from tests.server.apps import app
 from tests.server.conftest import good, refused
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mulligan.app.limits import DeclaredLimits
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.engine.tracing import Tracing, store_traced
@@ -36,19 +37,19 @@ class AppStore:
     def __init__(self, url: str | None, signing_keys: Sequence[str | bytes] | None) -> None:
         self.url = url = url or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
         self.keys = keys_of(signing_keys, os.environ.get(KEYS_VARIABLE))
+        self.declared_limits = DeclaredLimits()
         self.event_hooks: dict[EventName, list[EventHook]] = {}
         self._memory: Store | None = make_store(url) if url.startswith("memory:") else None
 
     @cached_property
     def access(self) -> "StoreAccess":
         """How calls reach the store; made at the first call, since it imports asyncio."""
-        from mulligan.app.store_access import (  # noqa: PLC0415 - to import quickly
-            DirectAccess,
-            ThreadAccess,
-        )
-
         if is_embedded(self.url):
+            from mulligan.app.direct_access import DirectAccess  # noqa: PLC0415 - to import quickly
+
             return DirectAccess(partial(self.make_store, inline=True))
+        from mulligan.app.thread_access import ThreadAccess  # noqa: PLC0415 - as above
+
         return ThreadAccess(self.make_store)
 
     @cached_property
@@ -102,6 +103,7 @@ class AppStore:
         """Store jobs in batches; those that belong `together` share a trace."""
         if self.joins(connection):
             return await self.user_transactions.asend(connection, jobs, together=together)
+        await self.store_limits()
 
         async def send(jobs: Sequence[NewJob]) -> list[Enqueued]:
             return await self.access.acall(lambda store: store.enqueue_all(jobs))
@@ -112,6 +114,7 @@ class AppStore:
 
     async def asend_one(self, job: NewJob) -> Enqueued:
         """Store one job, in a batch with those that other callers have under way."""
+        await self.store_limits()
         if self._unwatched:
             return await self.access.aenqueue(job)
 
@@ -121,6 +124,21 @@ class AppStore:
         answers = await store_traced(self.tracing, [job], send)
         self._tell_accepted([job], answers)
         return answers[0]
+
+    async def store_limits(self) -> None:
+        """Store the limits before the first job that names one.
+
+        A worker that does not declare them yet then holds to them. A job of the user's transaction
+        stores none: what it has locked could make another connection wait for it.
+        """
+        if self._limits_wait:
+            await self.access.acall(self.declared_limits.store_in)
+            self.declared_limits.were_stored_by(self.access)
+
+    @property
+    def _limits_wait(self) -> bool:
+        """Whether the app has limits, which its store does not have yet."""
+        return bool(self.declared_limits) and self.declared_limits.wait_for(self.access)
 
     @property
     def _unwatched(self) -> bool:
@@ -135,7 +153,7 @@ class AppStore:
 
     def send_one(self, job: NewJob) -> Enqueued:
         """As `asend_one`, from plain code."""
-        if self._unwatched:
+        if self._unwatched and not self._limits_wait:
             return self.access.enqueue(job)
         return self.run(lambda: self.asend_one(job))
 

@@ -121,7 +121,7 @@ class TaskDecorator:
             transactional=self._transactional,
         )
         task.retry_if = self._retry_if
-        # A task is not told of its own dead letters.
+        # A task does not get its own dead letters.
         if self._told is not None and self._told != name:
             task.awaits_on_dead = self._told
             if self._told in self._app.tasks:
@@ -149,9 +149,9 @@ class TaskDecorator:
             )
 
 
-def tell_dead(task: Task[..., Any], told: Task[..., Any]) -> None:
-    """Have the task of this name told of each dead letter of the other task."""
-    part = part_of(told)
+def tell_dead(task: Task[..., Any], receiver: Task[..., Any]) -> None:
+    """Call the receiver with each dead letter of the task."""
+    part = part_of(receiver)
     check_follower("on_dead", part)
     check_call("on_dead", part, "the dead letter")
     task.placement = replace(task.placement, on_dead=part.stage)

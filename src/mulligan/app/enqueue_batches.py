@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
 from typing import NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 from mulligan.core.errors import ShardAwayError, StoreUnavailableError
 from mulligan.core.job import Enqueued, NewJob
@@ -105,6 +106,23 @@ class LoopBatches:
         for each in batch:
             if not each.future.done():
                 each.future.set_exception(same(error))
+
+
+class Batches:
+    """The batches of each event loop on which jobs are enqueued."""
+
+    def __init__(self, enqueue: Callable[[Sequence[NewJob]], Awaitable[list[Enqueued]]]) -> None:
+        self._enqueue = enqueue
+        self._of: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopBatches] = WeakKeyDictionary()
+
+    @property
+    def here(self) -> LoopBatches:
+        """Those of the running loop."""
+        loop = asyncio.get_running_loop()
+        batches = self._of.get(loop)
+        if batches is None:
+            batches = self._of[loop] = LoopBatches(self._enqueue)
+        return batches
 
 
 class Call:
@@ -202,7 +220,7 @@ def taken(waiting: deque[W], is_over: Callable[[W], bool]) -> list[W]:
 
 
 def same(error: Exception) -> Exception:
-    """A copy of the error for one more caller: an exception object is raised in one place only."""
+    """A copy of the error for one more caller: an exception object is raised once only."""
     try:
         copy = type(error)(*error.args)
     except Exception:  # noqa: BLE001 - an error of any class

@@ -1,4 +1,4 @@
-"""`app.on`: hooks that are told of events, and what a producer tells them."""
+"""`app.on`: hooks that are called with events, and those that a producer calls itself."""
 
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
@@ -20,7 +20,7 @@ ACCEPTED: ContextVar[list[NewJob] | None] = ContextVar("mulligan_accepted", defa
 
 
 def hook_of(event: EventName, function: Callable[..., Any]) -> EventHook:
-    """The function as a hook; refuses one that cannot be told of the event."""
+    """The function as a hook; refuses one that cannot be called with the event."""
     if event not in EVENTS:
         raise InvalidError(
             f"event {event!r} is not one of {', '.join(EVENTS)}; an attempt that failed is retry or"

@@ -2,9 +2,10 @@
 
 from typing import cast
 
+from mulligan.app.shard_away import unless_away
 from mulligan.app.stored_limits import limits_named
 from mulligan.core.checks import clean
-from mulligan.core.errors import UnknownJobError
+from mulligan.core.errors import unknown_job
 from mulligan.core.explain import Surroundings, explain
 from mulligan.core.known_tasks import (
     KNOWS,
@@ -24,7 +25,7 @@ async def explain_job(store: Store, job_id: str, app: str = AN_APP) -> str:
     """One sentence on why the job is where it is; `app` is the app's name in commands."""
     job = await store.get(job_id)
     if job is None:
-        raise UnknownJobError(f"no job {job_id!r} is stored; ended ones are deleted after a while")
+        raise unknown_job(job_id)
     stats, facts = await store.stats(), await store.facts()
     live = [view.worker for view in stats.workers if view.live]
     able = sum(job.lane in served([each], facts) for each in live)
@@ -42,7 +43,7 @@ async def explain_job(store: Store, job_id: str, app: str = AN_APP) -> str:
 
 async def unknown_task(store: Store, task: str, now: float) -> str | None:
     """A sentence if no live worker knows the task, and who knew it last; else None."""
-    for met in read_unknown(await store.notes(unknown_note(task))):
+    for met in read_unknown(await unless_away(store.notes(unknown_note(task)), {})):
         if met.task == clean(task):
             return nobody_knows(met, read_registrations(await store.notes(KNOWS)), now)
     return None

@@ -18,8 +18,8 @@ async def follow(
 ) -> AsyncIterator[Job | None]:
     """The job, and again whenever it has changed; None where a look found no change.
 
-    Its end is told by the store; for all else it is looked at `every` so many seconds, and whenever
-    the waiter is told.
+    The store tells when it ends. For all else the job is read `every` so many seconds, and whenever
+    `waiter.tell` is called.
     """
     seen: Hashable = None
     job = await look()

@@ -1,6 +1,7 @@
 """Fan-in: one job that starts when many others are done, with all their results."""
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -127,10 +128,10 @@ def root_id(app: "Mulligan", calls: Sequence[AnyCall], parts: tuple[Part, ...]) 
     """The id with which those of all its jobs begin; with shards it says where they are stored."""
     if app.sharded_ids is None:
         return new_id()
-    from mulligan.core.shards import names_limits  # noqa: PLC0415 - few apps have shards
+    from mulligan.core.limit_homes import limits_of  # noqa: PLC0415 - few apps have shards
 
     _, jobs = gathered(new_id(), calls, parts)
-    return app.sharded_ids.new(limited=any(names_limits(job) for job in jobs))
+    return app.sharded_ids.new(app.declared_limits.home_of(chain(*map(limits_of, jobs))))
 
 
 def gather_value(
@@ -148,7 +149,7 @@ def parts_of(then: object) -> tuple[Part, ...]:
 
 
 def refuse_id(job: str | None) -> None:
-    """Refuse an id in a transaction: members of an earlier gather could not be told from these."""
+    """Refuse an id in a transaction: members of an earlier gather would look like these."""
     if job is not None:
         raise InvalidError(
             f"gather id {job!r}: in a transaction of yours a gather cannot have an id of its own;"

@@ -125,10 +125,10 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
     async def asink(self) -> "JobHandle[Any]":
         """The job that gives its result to its sink; it is enqueued when this one is done."""
         job = await self.ainfo()
-        told = following_of(job.body)
-        if told.sink is None:
+        follows = following_of(job.body)
+        if follows.sink is None:
             raise InvalidError(f"job {job.id} of task {job.task} has no sink")
-        return self._app.job(sink_id(job, told))
+        return self._app.job(sink_id(job, follows))
 
     def sink(self) -> "JobHandle[Any]":
         """The job that gives its result to its sink; it is enqueued when this one is done."""

@@ -1,5 +1,7 @@
 """The last hour of a store: throughput, runtimes and waits by the minute, and by task."""
 
+from mulligan.app.shard_away import unless_away
+from mulligan.core.counts import NO_COUNTS
 from mulligan.core.hour import (
     NOTES,
     Interval,
@@ -31,6 +33,6 @@ class LastHour:
 async def last_hour(store: Store) -> LastHour:
     """Read the last hour; it begins when the store was first counted in, if that is later."""
     now = (await store.facts()).now
-    minutes = read_minutes(await store.notes(NOTES), now)
-    latest = sums_at((await store.counts()).ever, now)
+    minutes = read_minutes(await unless_away(store.notes(NOTES), {}), now)
+    latest = sums_at((await unless_away(store.counts(), NO_COUNTS)).ever, now)
     return LastHour([*(minutes or [Sums(now, [], [], [])]), latest])

@@ -1,11 +1,15 @@
 """What tasks and calls say of limits and fairness keys, and which limits their app declares."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
+from mulligan.core.limit_homes import check_home, home_of_limits
 from mulligan.core.limits import Limit, check_costs, costs_of, costs_text, covering
+
+if TYPE_CHECKING:
+    from mulligan.stores.contract import Store
 
 # The limits that a call needs: a name, names, costs by name, or a function of its arguments.
 Costs = str | Iterable[str] | Mapping[str, int]
@@ -57,13 +61,31 @@ class DeclaredLimits(dict[str, Limit]):
     def __init__(self) -> None:
         super().__init__()
         self._allowed: set[str] = set()
+        self._named = False  # whether a job of this process names one
+        self._stored_by: object = None
 
     def __setitem__(self, name: str, limit: Limit) -> None:
+        check_home(name, limit.home, {other: self[other].home for other in self if other != name})
         self._allowed.clear()
+        self._stored_by = None
         super().__setitem__(name, limit)
+
+    def wait_for(self, access: object) -> bool:
+        """Whether jobs name limits, and these were not yet stored by this access to a store."""
+        return self._named and self._stored_by is not access
+
+    def were_stored_by(self, access: object) -> None:
+        """Say that this access need not store them again."""
+        self._stored_by = access
+
+    async def store_in(self, store: "Store") -> None:
+        """Store all of them."""
+        for name, limit in self.items():
+            await store.set_limit(name, limit, declared=True)
 
     def check(self, text: str) -> None:
         """Refuse names that no limit covers, and costs that could never be had."""
+        self._named = True
         if text in self._allowed:
             return
         for name, cost in costs_of(text):
@@ -79,8 +101,13 @@ class DeclaredLimits(dict[str, Limit]):
                     f"cost {cost} of limit {name!r} could never be had: it allows {most}; lower"
                     " the cost, or raise its rate or burst"
                 )
+        self.home_of(name for name, _ in costs_of(text))
         if len(self._allowed) < MOST_REMEMBERED:
             self._allowed.add(text)
+
+    def home_of(self, names: Iterable[str]) -> int | None:
+        """The shard in which these limits live, if there are any; refuses several."""
+        return home_of_limits(names, {name: limit.home for name, limit in self.items()})
 
 
 MOST_REMEMBERED = 10_000

@@ -39,9 +39,9 @@ class Inner(Struct, frozen=True):
 
 async def found_flow(store: Store, job: Job) -> Flow | None:
     """The flow that a job belongs to, with the life that its later stages are named after."""
-    told = following_of(job.body)
-    flow = told.flow
-    if flow is None or flow.life or not told.named:
+    follows = following_of(job.body)
+    flow = follows.flow
+    if flow is None or flow.life or not follows.named:
         return flow
     began: Job | None = job
     if flow.number != flow.begins_at:

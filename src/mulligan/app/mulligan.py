@@ -16,8 +16,8 @@ from mulligan.app.gather import (
 )
 from mulligan.app.gather_handle import GatherHandle
 from mulligan.app.handle import JobHandle
-from mulligan.app.limits import DeclaredLimits
 from mulligan.app.operations import Operations
+from mulligan.app.other_words import app_here
 from mulligan.app.resources import Lifespan, check_lifespan
 from mulligan.app.task import AsyncTask, PlainTask, Task
 from mulligan.app.using import Prepared
@@ -59,7 +59,7 @@ class Mulligan(Operations):
     signed with the first key, and its workers run no job that none of the keys has signed. Each
     worker process enters `lifespan` before its first claim and leaves it after its drain; what it
     yields are the resources that tasks ask for. Tasks that say nothing else have this `retry`
-    policy, this `timeout`, and this task, by its name, that is told of their dead letters.
+    policy, this `timeout`, and this task, by its name, that gets their dead letters.
     """
 
     def __init__(
@@ -79,7 +79,6 @@ class Mulligan(Operations):
         self.settings = settings or Settings()
         self.tasks: dict[str, Task[..., Any]] = {}
         self.queues: dict[str, QueueSettings] = {}
-        self.declared_limits = DeclaredLimits()
         given = {"retry": retry, "on_dead": on_dead, "timeout": timeout}
         # What tasks have that do not say it themselves.
         self.defaults: TaskOptions = {k: v for k, v in given.items() if v is not None}  # type: ignore[assignment]
@@ -90,6 +89,13 @@ class Mulligan(Operations):
         self.middlewares: list[Middleware] = []
         # Those of the worker that runs in this process.
         self.resources: Mapping[str, Any] = {}
+
+    if not TYPE_CHECKING:  # for type checkers, what is not there is not there
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what an attribute of another queue's app is called here."""
+            text = f"a Mulligan app has no attribute {name!r}{app_here(name)}"
+            raise AttributeError(text, name=name, obj=self)
 
     # -- tasks and queues ------------------------------------------------------------------
 
@@ -171,10 +177,10 @@ class Mulligan(Operations):
     def on(self, event: EventName) -> Callable[[H], H]:
         """Tell a function of events: `@app.on("dead")`. It is called with a `JobEvent`.
 
-        `enqueue` is told in the process that enqueues, by a plain function, before the call
-        returns. Workers tell of `start`, `success`, `retry` and `dead`, by plain functions and
-        coroutines, in order, once the store has accepted what happened. A hook that raises is
-        logged and counted, and changes nothing.
+        The process that enqueues calls the hooks of `enqueue`, which are plain functions, before
+        the call returns. Workers call those of `start`, `success`, `retry` and `dead`, plain
+        functions and coroutines, in order, once the store has accepted what happened. A hook that
+        raises is logged and counted, and changes nothing.
         """
 
         def add(function: H) -> H:
@@ -213,14 +219,18 @@ class Mulligan(Operations):
         per: Seconds = 1.0,
         burst: int | None = None,
         pause_on_retry_after: bool = False,
+        home: int = 0,
     ) -> Limit:
         """Declare a limit, which jobs name: `@app.task(limits="openai")`.
 
         At most `concurrency` of them run at a time, and at most `rate` start in any `per` seconds,
         all workers and regions together. With `burst` the rate is a token bucket. A name that ends
-        in `*` is a limit for each name that begins so. Workers store it when they start.
+        in `*` is a limit for each name that begins so. Workers store it when they start, and
+        producers before the first job that names a limit. `home` is the shard in which it lives,
+        for good, with all jobs that name it, where the app has several; all limits of a job have
+        the same.
         """
-        limit = Limit(concurrency, rate, per, burst, pause_on_retry_after)
+        limit = Limit(concurrency, rate, per, burst, pause_on_retry_after, home)
         self.declared_limits[check_limit_name(name)] = limit
         return limit
 
@@ -419,16 +429,18 @@ class Mulligan(Operations):
 
     # -- what the app declares, stored -----------------------------------------------------
 
+    async def store_declared(self, store: Store) -> None:
+        """Store there the settings of every queue, and every limit, that the app declares."""
+        for name, settings in self.queues.items():
+            await store.configure(name, settings)
+        if self.declared_limits:
+            await self.declared_limits.store_in(store)
+
     async def aconfigure(self) -> None:
         """Store the settings of every queue, and every limit, that the app declares."""
-
-        async def store_all(store: Store) -> None:
-            for name, settings in self.queues.items():
-                await store.configure(name, settings)
-            for name, limit in self.declared_limits.items():
-                await store.set_limit(name, limit, declared=True)
-
-        await self.access.acall(store_all)
+        await self.access.acall(self.store_declared)
+        if self.declared_limits:
+            self.declared_limits.were_stored_by(self.access)
 
     def configure(self) -> None:
         """Store the settings of every queue, and every limit, that the app declares."""

@@ -8,6 +8,7 @@ from typing import Any, TypedDict, cast
 from msgspec import Raw, Struct
 
 from mulligan.app.limits import KeyOption, LimitsOption, check_key, check_limits
+from mulligan.app.other_words import option_here
 from mulligan.core.checks import Seconds, check_name, check_region, check_seconds
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import ROOT_LIMIT, Flow
@@ -162,6 +163,9 @@ class Placement(Struct, frozen=True, dict=True):
             self._check_delay(delay)
         elif self.debounce is not None:
             delay, debounce_max = self.debounce, longest_debounce(self.debounce, self.debounce_max)
+        keep = self.keep
+        if self.unique_for is not None:
+            keep = throttled_keep(keep, self.unique_for)
         limits, fairness_key = self.fixed_limits if limited is None else limited
         return NewJob(
             self.id or job_id,
@@ -175,7 +179,7 @@ class Placement(Struct, frozen=True, dict=True):
             limits,
             fairness_key,
             self.expires,
-            keep=throttled_keep(self.keep, self.unique_for),
+            keep=keep,
             debounce_max=debounce_max,
             unique_for=self.unique_for,
         )
@@ -305,7 +309,10 @@ def checked(
     """
     for name in options:
         if name not in CHECKS:
-            raise InvalidError(f"option {name!r} is not one of {', '.join([*CHECKS, *besides])}")
+            known = [*CHECKS, *besides]
+            raise InvalidError(
+                f"option {name!r} is not one of {', '.join(known)}{option_here(name, known)}"
+            )
     if "delay" in options and "run_after" in options:
         raise InvalidError("give delay or run_after, not both")
     made = {name: CHECKS[name](value) for name, value in options.items()}

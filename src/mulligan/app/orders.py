@@ -5,7 +5,7 @@ from typing import Any
 from mulligan.app.overview import overview
 from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
-from mulligan.core.worker_notes import KEEP_ORDER, ORDER, Order, encode
+from mulligan.core.worker import KEEP_ORDER, ORDER, Order, encode_note
 from mulligan.stores.contract import Store
 
 
@@ -23,4 +23,4 @@ async def leave_order(store: Store, worker: dict[str, Any], order: Order) -> Non
             f"worker {worker['id']!r} takes no orders: it is not alive, or no mulligan worker"
             " process; stop it where it runs"
         )
-    await store.note(ORDER + worker["id"], encode(order), KEEP_ORDER)
+    await store.note(ORDER + worker["id"], encode_note(order), KEEP_ORDER)

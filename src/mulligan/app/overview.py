@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 from msgspec.structs import asdict
 
 from mulligan.app.schedules import list_schedules
+from mulligan.app.shard_away import unless_away
 from mulligan.core.alerts import alerts
-from mulligan.core.counts import BUCKETS, Counts
+from mulligan.core.counts import BUCKETS, NO_COUNTS, Counts
 from mulligan.core.facts import Facts
 from mulligan.core.fleets import PREFIX, fleets
 from mulligan.core.job import Job
@@ -23,7 +24,7 @@ from mulligan.core.shard_metrics import shard_metrics
 from mulligan.core.shards import absent
 from mulligan.core.stats import Stats
 from mulligan.core.status import status
-from mulligan.core.worker_notes import ABOUT, WorkerAbout, read_about
+from mulligan.core.worker import ABOUT, WorkerAbout, read_about
 from mulligan.stores.contract import Store
 
 RUNNING_LIMIT = 1000
@@ -46,16 +47,16 @@ class StoreReading(NamedTuple):
 
 
 async def read_store(store: Store) -> StoreReading:
-    """Read everything that an overview shows."""
+    """Read everything that an overview shows; without what an absent shard keeps."""
     running = await store.page(Selection(status="processing"), RUNNING_LIMIT, bodies=False)
     return StoreReading(
         await store.stats(),
         await store.facts(),
-        await store.counts(),
+        await unless_away(store.counts(), NO_COUNTS),
         running.jobs,
-        await store.notes(PREFIX),
-        await store.notes(ABOUT),
-        await list_schedules(store),
+        await unless_away(store.notes(PREFIX), {}),
+        await unless_away(store.notes(ABOUT), {}),
+        await unless_away(list_schedules(store), []),
     )
 
 
@@ -91,12 +92,13 @@ async def overview(store: Store, app: str = AN_APP) -> dict[str, Any]:
 async def measure(store: Store) -> list[Metric]:
     """Every metric of a store, and what measures it."""
     stats = await store.stats()
-    found = metrics(stats, await store.counts(), await store.facts())
+    counts = await unless_away(store.counts(), NO_COUNTS)
+    found = metrics(stats, counts, await store.facts())
     return [
         build_info(BUILD),
         *found,
         *shard_metrics(stats.shards),
-        *schedule_metrics(await list_schedules(store)),
+        *schedule_metrics(await unless_away(list_schedules(store), [])),
         *limit_metrics(await store.limits(ALL_LIMITS)),
     ]
 

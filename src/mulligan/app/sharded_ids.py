@@ -5,7 +5,7 @@ from itertools import cycle
 from mulligan.app.ids import new_id
 from mulligan.app.options import Placement
 from mulligan.core.errors import InvalidError
-from mulligan.core.shards import HOME, Layout, home_of_key, tagged
+from mulligan.core.shards import Layout, home_of_key, tagged
 
 
 class ShardedIds:
@@ -15,20 +15,20 @@ class ShardedIds:
         self.layout = Layout(count, count)
         self._turn = cycle(range(count))
 
-    def new(self, *, limited: bool = False, key: tuple[str, str] | None = None) -> str:
-        """A new id for a job with limits, with a unique key in a queue, or with neither."""
-        if limited:
-            return tagged(new_id(), HOME)
+    def new(self, home: int | None = None, key: tuple[str, str] | None = None) -> str:
+        """A new id for a job with limits of this home, with a unique key, or with neither."""
+        if home is not None:
+            return tagged(new_id(), home)
         shard = next(self._turn) if key is None else home_of_key(*key, self.layout)
         return tagged(new_id(), shard)
 
-    def of(self, placement: Placement, *, limited: bool) -> str:
+    def of(self, placement: Placement, home: int | None) -> str:
         """The id of a job with these options; refuses an id from the caller beside a unique key."""
         if placement.unique_key is None:
-            return placement.id or self.new(limited=limited)
+            return placement.id or self.new(home)
         if placement.id is not None:
             raise InvalidError(
                 f"id {placement.id!r} beside unique_key {placement.unique_key!r}: an app with"
                 " several shards keeps a job in the home of one of them; leave id= away"
             )
-        return self.new(limited=limited, key=(placement.queue, placement.unique_key))
+        return self.new(home, (placement.queue, placement.unique_key))

@@ -20,6 +20,7 @@ from mulligan.core.limits import (
     covering,
 )
 from mulligan.core.lines import check_weights
+from mulligan.core.shards import absent
 from mulligan.stores.contract import Store
 
 if TYPE_CHECKING:
@@ -157,7 +158,8 @@ async def find_limit(store: Store, name: str) -> LimitView:
     if found is None:
         known = [view.name for view in await list_limits(store)][:MOST_TOLD]
         there = f"there are: {', '.join(known)}" if known else "apps declare them with app.limit()"
-        raise UnknownLimitError(f"no limit {name!r} is stored; {there}")
+        away = "".join(f"; {each}" for each in absent((await store.stats()).shards))
+        raise UnknownLimitError(f"no limit {name!r} is stored; {there}{away}")
     return found
 
 

@@ -13,6 +13,7 @@ from mulligan.app.handle import JobHandle
 from mulligan.app.ids import new_id
 from mulligan.app.limits import limits_for
 from mulligan.app.options import Placement, UsingOptions, checked
+from mulligan.app.other_words import method_here
 from mulligan.app.partial import Bound, Partial, WithoutResult
 from mulligan.app.resources import filled
 from mulligan.app.result_type import Returned
@@ -22,6 +23,7 @@ from mulligan.core.declared import Declared
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import Flow
 from mulligan.core.job import Call, Job, NewJob
+from mulligan.core.limits import costs_of
 from mulligan.core.runs import Runs
 from mulligan.core.signals import Fail
 
@@ -76,7 +78,7 @@ class Task(Generic[P, R]):
         self.runs = runs
         # Says which exceptions are retried, if its retry policy has a predicate.
         self.retry_if: Callable[[Any], bool] | None = None
-        # The name of the task that is told of its dead letters, until that is declared.
+        # The name of the task that gets its dead letters, until that task is declared.
         self.awaits_on_dead: str | None = None
         # When it runs by itself, and what becomes of missed ticks.
         self.timing: Timing | None = None
@@ -99,6 +101,14 @@ class Task(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<task {self.name} of queue {self.placement.queue}>"
+
+    if not TYPE_CHECKING:  # for type checkers, what is not there is not there
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what a method of another queue's tasks is called here."""
+            task = vars(self).get("__name__", "")
+            text = f"task {task} has no attribute {name!r}{method_here(name, task)}"
+            raise AttributeError(text, name=name, obj=self)
 
     @overload
     def __or__(self: "Task[P, list[T]]", step: "Each[T, S]") -> "Chain[P, list[S]]": ...
@@ -281,7 +291,8 @@ class Task(Generic[P, R]):
         if ids is None:
             job = placement.id or new_id()
         else:
-            job = ids.of(placement, limited=limited[0] is not None)
+            named = [name for name, _ in costs_of(limited[0])]
+            job = ids.of(placement, self.app.declared_limits.home_of(named))
         made = None if flow is None else flow(job)
         return placement.job(
             job, self.name, packed_args, packed_kwargs, limit, flow=made, limited=limited

@@ -4,7 +4,7 @@ msgspec writes and reads what it knows: dataclasses, structs, attrs classes, Typ
 dates. What has anything of pydantic in it is written and read by pydantic, in its JSON mode and
 by the names of fields; if it also has something that pydantic does not know, such as a struct,
 msgspec does the whole and pydantic only its own models. Neither pydantic nor attrs is imported
-here: whoever declares a type of theirs has imported them.
+here: a program that declares one of their types has imported them.
 """
 
 import sys
@@ -32,7 +32,7 @@ Encode = Callable[[Any], bytes]
 # What msgspec or pydantic raise for a value that does not fit, or cannot be JSON.
 MISFIT = (TypeError, ValueError, OverflowError)
 # How many of pydantic's complaints a message tells.
-TOLD = 3
+SHOWN = 3
 
 
 class CannotCarryError(Exception):
@@ -268,12 +268,12 @@ def reason(error: Exception) -> str:
         if len(said) > 1 and isinstance(said[0], str):  # as attrs raises, with the field and more
             text = said[0]
         return " ".join(text.split()) + (f" - at `{path}" if path else "")
-    told = [
+    found = [
         ".".join(map(str, each["loc"])) + ": " * bool(each["loc"]) + each["msg"]
         for each in errors(include_url=False, include_context=False, include_input=False)
     ]
-    more = f" and {len(told) - TOLD} more" if len(told) > TOLD else ""
-    return "; ".join(told[:TOLD]) + more
+    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    return "; ".join(found[:SHOWN]) + more
 
 
 # -- types of other libraries ----------------------------------------------------------------

@@ -25,14 +25,14 @@ Call = Callable[[Callable[[Store], Any]], Awaitable[Any]]
 
 
 class Waiter(Protocol):
-    """What a caller sleeps on until it is told."""
+    """What a caller sleeps on until `tell` is called."""
 
     def tell(self) -> None:
         """End the sleep, or the next one; from any thread."""
         ...
 
     async def sleep(self, seconds: float) -> float:
-        """Sleep until told or the time is up; how many seconds that was."""
+        """Sleep until `tell` is called or the time is up; how many seconds that was."""
         ...
 
 

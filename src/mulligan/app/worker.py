@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -57,12 +57,11 @@ async def work(
     try:
         await store.open()
         app.access.use_on_loop(store)
-        for name, queue in app.queues.items():
-            await store.configure(name, queue)
-        for name, limit in app.declared_limits.items():
-            await store.set_limit(name, limit, declared=True)
+        await app.aconfigure()
         check_sinks(app, store)
-        async with entered(app), children(app, settings) as processes:
+        needs_resources = app.lifespan is not None or app.asked_resources
+        resources = entered(app) if needs_resources else nullcontext()
+        async with resources, children(app, settings) as processes:
             engine = Engine(
                 store,
                 app.tasks,

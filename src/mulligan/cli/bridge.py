@@ -9,7 +9,7 @@ import click
 from msgspec import to_builtins
 
 from mulligan.app import Mulligan
-from mulligan.cli.copy import interruptible
+from mulligan.cli.copy_jobs import interruptible
 from mulligan.cli.find_app import app_option, check_file, json_option, load_app, named_app
 from mulligan.cli.group import printable
 from mulligan.cli.show import console, print_json, progress, table
@@ -22,7 +22,7 @@ SHOWN = 20
 
 
 def bridge_options(command: Callable[..., None]) -> Callable[..., None]:
-    """What both bridges are told."""
+    """The options of both bridges."""
     options = [
         click.argument("named", metavar="[APP]", required=False),
         click.option("--from", "url", metavar="URL", required=True,

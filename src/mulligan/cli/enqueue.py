@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -16,24 +16,41 @@ from mulligan.core.retry import Retry
 
 # How many characters of an argument an error shows.
 SHOWN = 20
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+# What an enqueue and a schedule may say of a call.
+CALL_OPTIONS = (
+    click.option("-k", "--keyword", "keywords", metavar="NAME=VALUE", multiple=True,
+                 help="A keyword argument; may be repeated."),
+    click.option("-q", "--queue", help="The queue, if not the task's own."),
+    click.option("-r", "--region", help="The region, if not the task's own; * is any."),
+    click.option("--priority", metavar="WORD", help="normal (0), retry (1) or urgent (2)."),
+    click.option("--retry", metavar="POLICY", help="A preset by name, or the policy as JSON."),
+    click.option("--timeout", type=float, metavar="SECONDS",
+                 help="How long an attempt may take."),
+    click.option("--expires", type=float, metavar="SECONDS",
+                 help="Cancel a job that has not started by then."),
+    click.option("--keep", type=float, metavar="SECONDS",
+                 help="How long to keep a job once it has ended."),
+    click.option("--limits", metavar="NAME", help="A limit that it needs; several as JSON."),
+    click.option("--fairness-key", help="Whose job it is: customers take turns."),
+)  # fmt: skip
+
+
+def call_options(command: Command) -> Command:
+    """Give the command these options."""
+    for option in reversed(CALL_OPTIONS):
+        command = option(command)
+    return command
 
 
 @click.command()
 @click.argument("named", metavar="APP")
 @click.argument("task", metavar="TASK", required=False)
 @click.argument("arguments", metavar="[ARGUMENT]...", nargs=-1)
-@click.option("-k", "--keyword", "keywords", metavar="NAME=VALUE", multiple=True,
-              help="A keyword argument; may be repeated.")  # fmt: skip
-@click.option("-q", "--queue", help="The queue, if not the task's own.")
-@click.option("-r", "--region", help="The region, if not the task's own; * is any.")
-@click.option("--priority", metavar="WORD", help="normal (0), retry (1) or urgent (2).")
-@click.option("--retry", metavar="POLICY", help="A preset by name, or the policy as JSON.")
+@call_options
 @click.option("--delay", type=float, metavar="SECONDS", help="Do not start it before this.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="How long an attempt may take.")
-@click.option("--expires", type=float, metavar="SECONDS", help="Cancel it if not started by then.")
-@click.option(
-    "--keep", type=float, metavar="SECONDS", help="How long to keep it once it has ended."
-)
 @click.option("--id", "id", help="The job's id; nothing is enqueued if it is stored already.")
 @click.option("--unique-key", help="Nothing is enqueued while a job with the key is unfinished.")
 @click.option("--unique-for", type=float, metavar="SECONDS",
@@ -42,8 +59,6 @@ SHOWN = 20
               help="Start this long after the last enqueue with the key.")  # fmt: skip
 @click.option("--debounce-max", type=float, metavar="SECONDS",
               help="Start this long after the first at the latest.")  # fmt: skip
-@click.option("--limits", metavar="NAME", help="A limit that it needs; several as JSON.")
-@click.option("--fairness-key", help="Whose job it is: customers take turns.")
 @json_option
 @app_option
 def enqueue(
@@ -75,6 +90,9 @@ def enqueue(
 
     async def send() -> tuple[str, bool]:
         async with opened(found, create=True) as store:
+            if call.job.limits is not None:
+                # a worker that does not declare them yet is to hold to them
+                await found.declared_limits.store_in(store)
             answer = (await store.enqueue([call.job]))[0]
             return answer.id, answer.created
 

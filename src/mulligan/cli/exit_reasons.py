@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from mulligan.core.checks import check_seconds
 from mulligan.core.errors import StoreError
-from mulligan.engine import Engine
-from mulligan.supervisor.liveness import is_held
+from mulligan.engine.worker import Engine
 
 log = logging.getLogger("mulligan.worker")
 LOOK_EVERY = 1.0
@@ -103,11 +102,13 @@ class Orphaned(Struct, frozen=True):
 
     def holds(self, engine: Engine) -> bool:  # noqa: ARG002
         """Whether the lock is free."""
+        from mulligan.supervisor.liveness import is_held  # noqa: PLC0415 - often there is none
+
         return not is_held(self.lock)
 
-    async def is_sure(self, engine: Engine) -> bool:  # noqa: ARG002
+    async def is_sure(self, engine: Engine) -> bool:
         """Whether the lock is free."""
-        return not is_held(self.lock)
+        return self.holds(engine)
 
 
 def exit_reasons(

@@ -17,7 +17,9 @@ PHASES = {"running": "green", "starting": "cyan", "draining": "yellow", "resting
 
 def picture(state: FleetState, events: Iterable[Event]) -> RenderableType:
     """What a terminal shows while the fleet runs."""
-    return Group(*parts(state, "running" if state.phase == "running" else "stopping"), told(events))
+    return Group(
+        *parts(state, "running" if state.phase == "running" else "stopping"), event_lines(events)
+    )
 
 
 def status_tables(state: FleetState, *, alive: bool) -> RenderableType:
@@ -74,7 +76,7 @@ def processes_table(state: FleetState) -> RenderableType:
     return table("Processes", ("=slot", "#pid", "phase", "#age", "how"), rows)
 
 
-def told(events: Iterable[Event]) -> Text:
+def event_lines(events: Iterable[Event]) -> Text:
     """The last few events."""
     lines = Text(no_wrap=True, overflow="ellipsis")
     for event in events:

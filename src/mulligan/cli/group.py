@@ -68,7 +68,15 @@ def usage_text(error: click.UsageError) -> str:
     extra = EXTRA_APP.search(text)
     if extra is not None and error.ctx is not None and "app" in error.ctx.params:
         text += f"; an app is given as --app {extra[1]}"
+    if isinstance(error, click.NoSuchOption) and of_group(error):
+        text = f"{text.rstrip('.')} here; options of a command stand after it: {path} COMMAND "
+        text += f"{error.option_name} ..."
     return f"{text}\nSee: {path} --help"
+
+
+def of_group(error: click.UsageError) -> bool:
+    """Whether it is about what stands before the name of a command."""
+    return error.ctx is not None and isinstance(error.ctx.command, click.Group)
 
 
 def printable(text: str) -> str:

@@ -105,7 +105,7 @@ async def answer(
 
 
 def response(status: int, body: dict[str, str]) -> bytes:
-    """The answer on the wire; whoever sent HEAD stops reading where the body begins."""
+    """The answer on the wire; a client that sent HEAD stops reading where the body begins."""
     content = json.dumps(body).encode()
     head = (
         f"HTTP/1.1 {status} {PHRASES[status]}\r\nContent-Type: application/json\r\n"

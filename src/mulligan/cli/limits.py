@@ -52,7 +52,7 @@ def list_(*, named: str | None, as_json: bool, app: str | None, store: str | Non
     if not views:
         click.echo("No limits.")
         return
-    columns = ("=name", "allows", "by", "#running", "#waiting", "#used", "room", "state")
+    columns = ("=name", "~allows", "by", "#running", "#waiting", "#used", "room", "state")
     console().print(table("", columns, [row(view, now) for view in views]))
     if len(views) == kept.MOST_LISTED:
         click.echo(f"note: these are the first {kept.MOST_LISTED:,} by name", err=True)

@@ -11,7 +11,7 @@ from mulligan.cli.show import print_json
 from mulligan.core.checks import check_name
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.status import names
-from mulligan.core.worker_notes import LOOK_EVERY, Order
+from mulligan.core.worker import LOOK_EVERY, Order
 from mulligan.stores.contract import Store
 
 
@@ -107,7 +107,7 @@ def drain(
 
     They start nothing more. WORKER is an id as `mulligan workers` shows it. With --now they exit at
     once; the jobs that they run are cut off, and run again elsewhere. A worker sees the order
-    within seconds. A supervisor starts another one in its place. Exit code 1 if one of the workers
+    within seconds. A supervisor starts another one instead. Exit code 1 if one of the workers
     is not known.
     """
     order: Order = "stop" if now else "drain"
@@ -123,11 +123,11 @@ def drain(
         return unknown
 
     unknown = with_store(find_app(None, app, store), leave, writes=True)
-    told = [worker for worker in dict.fromkeys(workers) if worker not in unknown]
+    ordered = [worker for worker in dict.fromkeys(workers) if worker not in unknown]
     if as_json:
-        print_json({"order": order, "workers": told, "unknown": unknown})
+        print_json({"order": order, "workers": ordered, "unknown": unknown})
     else:
-        for worker in told:
+        for worker in ordered:
             click.echo(f"{printable(worker)}: will {order} within {LOOK_EVERY:g} s")
     if unknown:
         raise RefusalError(

@@ -20,7 +20,7 @@ from mulligan.cli.health import probes
 from mulligan.cli.readiness import Readiness
 from mulligan.cli.signs import LOOK_EVERY, signs_of_life, watchdog_seconds
 from mulligan.core.errors import InvalidError
-from mulligan.engine.cancel import cancel_tasks
+from mulligan.engine.loops import cancel_tasks
 
 # A member that dies is started again after so long, twice as long each time in a row.
 FIRST_REST, LONGEST_REST = 1.0, 60.0

@@ -6,7 +6,6 @@ import socket
 from collections.abc import Iterable
 
 from mulligan.cli import signs
-from mulligan.supervisor.liveness import notify
 
 READY = "READY=1"
 STARTING, GONE = "not ready: starting", "not ready: not running"
@@ -16,7 +15,7 @@ SILENCE = 30.0
 
 
 class Readiness:
-    """Hears from each worker by a socket of its own; the last one's word is passed on.
+    """Has a socket for each worker to report to; reports READY=1 once the last of them has.
 
     Nothing is opened where nobody asks: without NOTIFY_SOCKET, and without a port for probes.
     """
@@ -35,22 +34,22 @@ class Readiness:
             return
         loop = asyncio.get_running_loop()
         for name in self._waits_for:
-            # An address that the kernel chooses, without a file: whoever sets the variable has one.
-            heard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            heard.setblocking(False)  # noqa: FBT003 - the standard library's
-            heard.bind("")
-            self._sockets[name] = heard
-            loop.add_reader(heard.fileno(), self._hear, name)
+            # The kernel chooses an address without a file.
+            receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            receiver.setblocking(False)  # noqa: FBT003 - the standard library's
+            receiver.bind("")
+            self._sockets[name] = receiver
+            loop.add_reader(receiver.fileno(), self._receive, name)
 
     def starts(self, name: str) -> dict[str, str]:
         """The worker is started; what its environment needs."""
-        heard = self._sockets.get(name)
-        if heard is None:
+        receiver = self._sockets.get(name)
+        if receiver is None:
             return {}
         self._status[name] = STARTING
         self._heard.pop(name, None)
         return {
-            "NOTIFY_SOCKET": f"@{heard.getsockname()[1:].decode()}",
+            "NOTIFY_SOCKET": f"@{receiver.getsockname()[1:].decode()}",
             "WATCHDOG_USEC": str(int(self._silence * 1e6)),
         }
 
@@ -79,12 +78,12 @@ class Readiness:
     def close(self) -> None:
         """Listen no more."""
         loop = asyncio.get_running_loop()
-        for heard in self._sockets.values():
-            loop.remove_reader(heard.fileno())
-            heard.close()
+        for receiver in self._sockets.values():
+            loop.remove_reader(receiver.fileno())
+            receiver.close()
         self._sockets.clear()
 
-    def _hear(self, name: str) -> None:
+    def _receive(self, name: str) -> None:
         said = self._sockets[name].recv(LONGEST).decode(errors="replace").split("\n")
         for word in said:
             if word == "WATCHDOG=1":
@@ -94,4 +93,4 @@ class Readiness:
         if READY in said and name in self._waits_for:
             self._waits_for.discard(name)
             if not self._waits_for:
-                notify(READY)
+                signs.report(READY)

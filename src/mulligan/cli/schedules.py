@@ -8,7 +8,7 @@ import click
 from msgspec import to_builtins
 
 from mulligan.app import schedules as kept
-from mulligan.cli.enqueue import chosen_options, keyword_of, value_of
+from mulligan.cli.enqueue import call_options, chosen_options, keyword_of, value_of
 from mulligan.cli.find_app import (
     about_a_store,
     about_an_app_or_store,
@@ -88,18 +88,8 @@ def list_(*, named: str | None, as_json: bool, app: str | None, store: str | Non
 @click.option(
     "--catch-up", type=click.Choice(CATCH_UPS), help="Which missed ticks run; by default one."
 )
-@click.option("-k", "--keyword", "keywords", metavar="NAME=VALUE", multiple=True,
-              help="A keyword argument; may be repeated.")  # fmt: skip
-@click.option("-q", "--queue", help="The queue, if not the task's own.")
-@click.option("-r", "--region", help="The region, if not the task's own; * is any.")
-@click.option("--priority", metavar="WORD", help="normal (0), retry (1) or urgent (2).")
-@click.option("--retry", metavar="POLICY", help="A preset by name, or the policy as JSON.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="How long an attempt may take.")
-@click.option("--expires", type=float, metavar="SECONDS", help="Cancel a tick not started by then.")
-@click.option("--keep", type=float, metavar="SECONDS", help="How long to keep ended jobs.")
+@call_options
 @click.option("--unique-key", help="Skip a tick while a job with the key is unfinished.")
-@click.option("--limits", metavar="NAME", help="A limit that it needs; several as JSON.")
-@click.option("--fairness-key", help="Whose jobs they are: customers take turns.")
 @json_option
 @about_a_store
 def put(
@@ -121,7 +111,7 @@ def put(
 
     With a TASK, which needs --app, the schedule is stored or replaced; without, the one of this
     NAME keeps its call. Each ARGUMENT is read as JSON, and as text where it is not JSON. The next
-    tick takes the place of the one that was placed.
+    tick replaces the one that was placed.
     """
     chosen = chosen_options(options)
     if task is None:

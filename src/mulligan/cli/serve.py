@@ -9,10 +9,9 @@ from mulligan.app import Mulligan
 from mulligan.app.worker import run_loop
 from mulligan.cli.find_app import about_an_app_or_store, check_url, find_app, opened
 from mulligan.cli.logs import LEVELS, LogFormat, set_up
-from mulligan.cli.signs import signs_of_life
+from mulligan.cli.signs import report, signs_of_life
 from mulligan.core.checks import check_seconds
 from mulligan.core.errors import InvalidError
-from mulligan.supervisor.liveness import notify
 
 
 @click.command()
@@ -96,7 +95,7 @@ def serve(
                     tokens,
                     listening,
                     declares=bool(target.tasks),
-                    tell_ready=lambda: notify("READY=1"),
+                    tell_ready=lambda: report("READY=1"),
                 )
 
     with listening:

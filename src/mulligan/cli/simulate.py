@@ -1,6 +1,6 @@
 """`simulate`: plays a scenario with the real engine, on a virtual clock."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -122,7 +122,8 @@ def simulate(
     if drawing is not None:
         save(runs, drawing)
     if as_json:
-        click.echo(documents(runs, listed=len(runs) > 1))
+        for part in documents(runs, listed=len(runs) > 1):
+            click.echo(part, nl=False)
     else:
         show(runs)
 
@@ -171,26 +172,28 @@ def save(runs: Sequence[Run], drawing: Path) -> None:
         raise InvalidError(f"chart {str(drawing)!r} cannot be written: {error.strerror}") from error
 
 
-def documents(runs: Sequence[Run], *, listed: bool) -> str:
-    """The runs as one JSON document, with one event per line."""
-    each = [document(run) for run in runs]
-    return "[" + ",\n".join(each) + "]" if listed else each[0]
+def documents(runs: Sequence[Run], *, listed: bool) -> Iterator[str]:
+    """The runs as one JSON document, with one event per line, in parts: there may be millions."""
+    for index, run in enumerate(runs):
+        yield ",\n" if index else "[" if listed else ""
+        yield from document(run)
+    yield "]\n" if listed else "\n"
 
 
-def document(run: Run) -> str:
-    """One run as JSON."""
-    events = ",\n".join(in_json(event._asdict()) for event in run.log.events)
-    parts = {
-        "scenario": in_json(run.scenario.name),
-        "policy": in_json(policy_text(run.policy)),
-        "breaker": in_json(run.scenario.breaker),
-        "limits": in_json(run.scenario.limited),
-        "fairness": in_json(run.scenario.fair),
-        "seed": in_json(run.scenario.seed),
-        "events": f"[\n{events}\n]",
-        "summary": in_json(summary(run)),
+def document(run: Run) -> Iterator[str]:
+    """One run as JSON, in parts."""
+    about = {
+        "scenario": run.scenario.name,
+        "policy": policy_text(run.policy),
+        "breaker": run.scenario.breaker,
+        "limits": run.scenario.limited,
+        "fairness": run.scenario.fair,
+        "seed": run.scenario.seed,
     }
-    return "{" + ",\n".join(f'"{name}": {value}' for name, value in parts.items()) + "}"
+    yield "{" + ",\n".join(f'"{name}": {in_json(value)}' for name, value in about.items())
+    for index, event in enumerate(run.log.events):
+        yield (",\n" if index else ',\n"events": [\n') + in_json(event._asdict())
+    yield f'\n],\n"summary": {in_json(summary(run))}}}'
 
 
 def show(runs: Sequence[Run]) -> None:

@@ -120,11 +120,11 @@ async def run_live(fleet: Fleet) -> bool:
     """Supervise with a table that changes."""
     events: deque[Event] = deque(maxlen=EVENTS_SHOWN)
 
-    def hear(event: Event) -> None:
+    def on_event(event: Event) -> None:
         if event.event != "line":
             events.append(event)
 
-    supervisor = Supervisor(fleet, lambda: load_fleet(fleet.file, read_app_facts), hear)
+    supervisor = Supervisor(fleet, lambda: load_fleet(fleet.file, read_app_facts), on_event)
     running = asyncio.ensure_future(supervisor.run())
     screen = Live(console=console(), auto_refresh=False)
     async with signs_of_life():

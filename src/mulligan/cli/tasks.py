@@ -55,5 +55,9 @@ def row(task: Document) -> tuple[Text | str, ...]:
 
 
 def seconds(value: float | None) -> str:
-    """A runtime, to two digits."""
-    return "" if value is None else f"{value:.2g} s"
+    """A runtime, to two digits, in milliseconds if it is short."""
+    if value is None:
+        return ""
+    if value < 1:
+        return f"{float(f'{1000 * value:.2g}'):g} ms"
+    return f"{float(f'{value:.2g}'):g} s"

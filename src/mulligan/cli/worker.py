@@ -18,6 +18,7 @@ from mulligan.app.resources import name_of
 from mulligan.app.worker import new_worker, run_loop, work
 from mulligan.cli.exit_reasons import ExitReason, end_when, exit_reasons, supervised
 from mulligan.cli.find_app import app_option, check_url, load_app, named_app, with_variables
+from mulligan.cli.garbage import spare_garbage_collection
 from mulligan.cli.group import RefusalError
 from mulligan.cli.health import bound, health_options, probes
 from mulligan.cli.logs import LEVELS, LogFormat, set_up
@@ -29,15 +30,14 @@ from mulligan.cli.process_group import (
     is_member,
     run_group,
 )
-from mulligan.cli.signs import signs_of_life
+from mulligan.cli.signs import report, signs_of_life
 from mulligan.core.checks import check_name, check_seconds
 from mulligan.core.errors import InvalidError, StoreUnavailableError
 from mulligan.core.fetch import Only
 from mulligan.core.worker import DEFAULT_REGION, Worker
-from mulligan.engine import Engine
-from mulligan.engine.cancel import cancel_tasks
+from mulligan.engine.loops import cancel_tasks
 from mulligan.engine.threads import default_limit
-from mulligan.supervisor.liveness import notify
+from mulligan.engine.worker import Engine
 
 log = logging.getLogger("mulligan.worker")
 # How long a worker that was signalled twice may take to commit its outcomes.
@@ -236,8 +236,9 @@ class WorkerRun:
 
     def _ready(self, engine: Engine) -> None:
         self._engine = engine
+        spare_garbage_collection()
         self._looking = [asyncio.create_task(end_when(each, engine)) for each in self._ends]
-        notify("READY=1")
+        report("READY=1")
         log.info("ready for jobs")
 
     def _told(self) -> None:
@@ -247,11 +248,11 @@ class WorkerRun:
         if self._engine is None and self._main is not None:
             self._main.cancel()
         elif self._signals == 1 and self._engine is not None:
-            log.info("told to stop; once more stops at once")
-            notify("STOPPING=1")
+            log.info("asked to stop; a second signal stops at once")
+            report("STOPPING=1")
             self._engine.stop()
         elif self._signals == 2 and self._engine is not None:  # noqa: PLR2004
-            log.warning("told twice; stopping at once")
+            log.warning("asked twice; stopping at once")
             self._engine.stop()
             assert self._main is not None  # noqa: S101 - set before any signal arrives
             loop.call_later(HURRY, self._main.cancel)

@@ -81,12 +81,12 @@ class Hub:
         yield event("snapshot", self._last)
         while not self._stopped:
             try:
-                told = await asyncio.wait_for(listener.get(), COMMENT_EVERY)
+                message = await asyncio.wait_for(listener.get(), COMMENT_EVERY)
             except TimeoutError:
-                told = COMMENT
-            if told is None:
+                message = COMMENT
+            if message is None:
                 return
-            yield told
+            yield message
 
     async def _keep_looking(self) -> None:
         while True:

@@ -52,7 +52,7 @@ class Guard:
             self._check_local(request)
 
     def may_operate(self, request: Request) -> bool:
-        """Whether whoever asks may change anything."""
+        """Whether the sender of the request may change anything."""
         if self._tokens is None or self.read_only:
             return not self.read_only
         return "operate" in self._tokens.roles_of(bearer_token(request) or "")

@@ -1,4 +1,4 @@
-"""`/healthz` and `/readyz`, for whoever restarts servers and sends them requests.
+"""`/healthz` and `/readyz`, for what restarts servers and sends them requests.
 
 They need no token and no host of ours, since probes have neither; so they tell nothing about jobs,
 write nothing, and ask the store at most once a second, however many ask them.

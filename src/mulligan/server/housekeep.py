@@ -11,9 +11,8 @@ from contextlib import asynccontextmanager
 from mulligan.core.schedule import Schedule
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
-from mulligan.engine import Engine
-from mulligan.engine.cancel import cancel_tasks
-from mulligan.engine.store_retry import StoreRetry
+from mulligan.engine.loops import StoreRetry, cancel_tasks
+from mulligan.engine.worker import Engine
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.server")

@@ -12,7 +12,7 @@ from mulligan.app.ids import new_id
 from mulligan.app.options import Placement, checked
 from mulligan.app.wait import LoopWaiter, until_over
 from mulligan.core.checks import check_depth, check_name
-from mulligan.core.errors import InvalidError, MulliganError, UnknownJobError
+from mulligan.core.errors import InvalidError, MulliganError, unknown_job
 from mulligan.core.job import ENDED, Job, NewJob, encode
 from mulligan.core.page import Page, Selection
 from mulligan.core.settings import BATCH_LIMIT
@@ -163,7 +163,7 @@ async def stored(store: Store, job: str) -> Job:
     """The stored job of this id; refused if there is none."""
     found = await store.get(check_name("job", job))
     if found is None:
-        raise UnknownJobError(f"no job {job!r} is stored; ended ones are deleted after a while")
+        raise unknown_job(job)
     return found
 
 

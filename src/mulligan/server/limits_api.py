@@ -3,7 +3,9 @@
 from msgspec.structs import asdict
 
 from mulligan.app import stored_limits
+from mulligan.app.shard_away import unless_away
 from mulligan.core.checks import check_name
+from mulligan.core.counts import NO_COUNTS
 from mulligan.core.limit_metrics import started_by_limit
 from mulligan.core.limits import LimitView
 from mulligan.server.service import Service
@@ -21,7 +23,7 @@ from mulligan.server.shapes.limits import (
 async def list_limits(service: Service) -> LimitList:
     """The limits that are stored or in use, with who runs, who waits and when there is room."""
     views = await stored_limits.list_limits(service.store)
-    started = started_by_limit((await service.store.counts()).recent)
+    started = started_by_limit((await unless_away(service.store.counts(), NO_COUNTS)).recent)
     return LimitList(views, (await service.store.facts()).now, started)
 
 

@@ -41,12 +41,13 @@ class Opened:
         self.app = app
         self.stopping = asyncio.Event()
         self.dashboards: set[Dashboard] = set()
-        self.told: set[Callable[[], None]] = set()  # the streams of jobs
+        # What wakes each stream of a job.
+        self.job_streams: set[Callable[[], None]] = set()
 
     def stop(self) -> None:
         """End all streams, so that the web server can stop."""
         self.stopping.set()
-        for tell in tuple(self.told):
+        for tell in tuple(self.job_streams):
             tell()
         for dashboard in self.dashboards:
             dashboard.stop()
@@ -139,7 +140,7 @@ class Dashboard:
         around = Request(request.scope[AROUND], request.receive)
         answer = await principal_of(around, self._authenticate)
         if isinstance(answer, Response):
-            # A program cannot sign in at a page: the dashboard's own requests are told why.
+            # A program cannot sign in at a page: the dashboard's own requests get the reason.
             leads_away = "location" in answer.headers
             if leads_away and request.url.path.startswith(("/api/", "/worker/", "/metrics")):
                 raise Refusal("not-signed-in", SIGN_IN)

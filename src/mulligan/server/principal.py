@@ -82,7 +82,7 @@ class PrincipalGuard(Guard):
         """Nothing is left to check: the mount lets nobody in who is not signed in."""
 
     def may_operate(self, request: Request) -> bool:
-        """Whether whoever asks may change anything."""
+        """Whether the sender of the request may change anything."""
         return "operate" in self._principal(request).roles and not self.read_only
 
     def name_of(self, request: Request) -> str | None:

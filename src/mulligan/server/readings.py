@@ -21,13 +21,17 @@ MANY = 50_000
 KEPT = 1.0
 # and one that is older than this serves nobody.
 LONGEST = 3.0
+# A reading that took long serves for as long as it took before it is read anew: so the store is not
+# counted all the time. When it is so many times as old, it serves nobody.
+TIMES, MOST_TIMES = 2.0, 4.0
 
 
 class Kept(NamedTuple):
-    """A reading of a large store, and when it began."""
+    """A reading of a large store, when it began, and how long it took."""
 
     reading: StoreReading
     at: float
+    took: float
 
 
 class Readings:
@@ -48,12 +52,17 @@ class Readings:
         self.refreshing: asyncio.Task[StoreReading] | None = None
 
     async def recent(self) -> StoreReading:
-        """A reading: of now, or of a large store one at most LONGEST seconds old."""
+        """A reading: of now, or of a large store one at most LONGEST seconds old.
+
+        One that took long may be MOST_TIMES as old as that.
+        """
         kept = self._kept
-        age = LONGEST if kept is None else self._monotonic() - kept.at
-        if kept is None or age >= LONGEST:
+        age = 0.0 if kept is None else self._monotonic() - kept.at
+        if kept is None or age >= max(LONGEST, MOST_TIMES * kept.took):
             return await self.newest()
-        if age >= KEPT and (self.refreshing is None or self.refreshing.done()):
+        if age >= max(KEPT, TIMES * kept.took) and (
+            self.refreshing is None or self.refreshing.done()
+        ):
             self.refreshing = asyncio.ensure_future(self.newest())
             self.refreshing.add_done_callback(log_error)
         return kept.reading
@@ -63,11 +72,11 @@ class Readings:
         at, changes = self._monotonic(), self._changes
         reading = await read_store(self._store)
         keeps = changes == self._changes and jobs_waiting(reading.stats) >= self._many
-        self._kept = Kept(reading, at) if keeps else None
+        self._kept = Kept(reading, at, self._monotonic() - at) if keeps else None
         return reading
 
     def forget(self) -> None:
-        """Something was changed through this server: whoever asks next shall see it."""
+        """Something was changed through this server: the next request must see it."""
         self._kept = None
         self._changes += 1
 

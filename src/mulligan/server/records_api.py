@@ -122,8 +122,8 @@ def said(each: Recorded) -> tuple[Record, ...]:
     """The records of a request, numbered so that those of a later one follow."""
     made: list[tuple[Any, bytes, str]] = [("log", line_value(line), "") for line in each.log]
     if each.progress is not None:
-        told = each.progress
-        made.append(("progress", progress_value(told.done, told.of, told.note), ""))
+        progress = each.progress
+        made.append(("progress", progress_value(progress.done, progress.of, progress.note), ""))
     if each.checkpoint is not UNSET:
         made.append(("checkpoint", value_of(each, "the checkpoint", each.checkpoint), ""))
     for step in each.steps:

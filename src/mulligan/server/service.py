@@ -8,8 +8,8 @@ from typing import Any
 
 from mulligan.app import Mulligan, Task
 from mulligan.app.overview import StoreReading, overview_of
-from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.chores import MinuteKeeper
+from mulligan.engine.loops import cancel_tasks
 from mulligan.engine.reporter import Reporter
 from mulligan.server.attempts import Attempts
 from mulligan.server.bodies import REQUEST_WITHIN
@@ -94,6 +94,8 @@ class Service:
         if self.guard.read_only:
             yield
             return
+        if self.declares:
+            await self.app.store_declared(self.store)
         if not chores:
             reporting = asyncio.ensure_future(self.reporter.run())
             try:
@@ -102,9 +104,6 @@ class Service:
                 await cancel_tasks([reporting])
                 await self.reporter.report()
             return
-        if self.declares:
-            for name, queue in self.app.queues.items():
-                await self.store.configure(name, queue)
         reporting = asyncio.ensure_future(self.reporter.run())
         keeping = asyncio.ensure_future(MinuteKeeper(self.store).run())
         try:

@@ -7,7 +7,7 @@ import msgspec
 from mulligan.app.orders import find_worker, leave_order
 from mulligan.app.overview import RUNNING_LIMIT
 from mulligan.core.page import Selection
-from mulligan.core.worker_notes import ORDER, Order, read_order
+from mulligan.core.worker import ORDER, Order, read_order
 from mulligan.server.problems import Refusal
 from mulligan.server.service import Service
 from mulligan.server.shapes.status import Ordered, WorkerDetail

@@ -20,6 +20,8 @@ from mulligan.core.errors import UNREADABLE
 LOCK = "supervisor.lock"
 # A worker that checks whether a lock is held takes it for an instant.
 WAIT, PAUSE = 1.0, 0.02
+# How long a service manager may take to have room for another state.
+SEND_WITHIN = 0.2
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -106,7 +108,11 @@ def has_open(pid: int, wanted: os.stat_result) -> bool:
 
 
 def notify(*words: str) -> None:
-    """Send a state such as READY=1 to the socket that NOTIFY_SOCKET names (sd_notify), if any."""
+    """Send a state such as READY=1 to the socket that NOTIFY_SOCKET names (sd_notify), if any.
+
+    A service manager that reads nothing for a while must not stop this process: then it is not
+    told.
+    """
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return
@@ -115,4 +121,5 @@ def notify(*words: str) -> None:
         contextlib.suppress(OSError),
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender,
     ):
+        sender.settimeout(SEND_WITHIN)
         sender.sendto("\n".join(words).encode(), where)

@@ -124,8 +124,8 @@ def wanted_of(task: "Task[..., Any]", count: int | None, **which: Unpack[Which])
     arguments = {name: json.decode(value) for name, value in (raw | bound.raw_kwargs).items()}
     said = [f"{name}={value!r}" for name, value in which.items() if value is not None]
     words = f" with {', '.join(said)}" if said else ""
-    place = which.get("queue"), which.get("region")
-    return Wanted(task, arguments, args is not None, *place, count, words)
+    queue, region = which.get("queue"), which.get("region")
+    return Wanted(task, arguments, args is not None, queue, region, count, words)
 
 
 async def checked(app: "Mulligan", wanted: Wanted, within: float) -> list[Job]:

@@ -10,7 +10,8 @@ from contextvars import copy_context
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from mulligan.app.store_access import Operation, StoreAccess, Work, at_once
+from mulligan.app.direct_access import at_once
+from mulligan.app.store_access import Operation, StoreAccess, Work
 from mulligan.app.wait import LoopWaiter, Waiter
 from mulligan.core.checks import Seconds, check_name, seconds
 from mulligan.core.job import ENDED, Enqueued, Job, NewJob, never_started
@@ -24,7 +25,7 @@ from mulligan.testing.workers import engine_of, enter_lifespan, settled, stop, w
 
 if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan
-    from mulligan.engine import Engine
+    from mulligan.engine.worker import Engine
 
 T = TypeVar("T")
 PAGE = 1000

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mulligan.app.resources import check_resources, entered
 from mulligan.core.worker import Worker
-from mulligan.engine import Engine
+from mulligan.engine.worker import Engine
 from mulligan.stores.contract import Store
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ def summary(result: Totals, url: str | None, seconds: float) -> Iterator[str]:
         yield f"  {program()} status"
         for job, _ in result.dead[:1]:
             yield f"  {program()} job {job.id}"
-            yield f"  {program()} dead replay {job.id}  # once the cause is mended"
+            yield f"  {program()} dead replay {job.id}  # once the cause is fixed"
         yield f"  {program()} jobs --text 'timed out'"
 
 

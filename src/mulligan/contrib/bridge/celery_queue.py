@@ -7,7 +7,7 @@ from typing import Any
 
 from mulligan.contrib.bridge.celery_message import read_celery
 from mulligan.contrib.bridge.message import Left, Message
-from mulligan.contrib.bridge.redis_queue import Entry, Place, RedisQueue
+from mulligan.contrib.bridge.redis_queue import Entry, QueueKey, RedisQueue
 
 # How kombu separates a queue's name from a priority, and the parts of a binding.
 SEPARATOR = "\x06\x16"
@@ -31,7 +31,7 @@ class CeleryQueue(RedisQueue):
         self._timeout = visibility_timeout
         self._lists = [f"{prefix}{queue}"]
         self._lists += [f"{prefix}{queue}{SEPARATOR}{priority}" for priority in PRIORITIES]
-        self._unacked = Place(f"{prefix}unacked", "hash", f"{prefix}unacked_index")
+        self._unacked = QueueKey(f"{prefix}unacked", "hash", f"{prefix}unacked_index")
 
     async def count(self) -> int:
         """About how many messages wait."""
@@ -41,29 +41,31 @@ class CeleryQueue(RedisQueue):
             lengths: list[int] = await pipe.execute()
         return sum(lengths)
 
-    async def places(self) -> list[Place]:
+    async def queue_keys(self) -> list[QueueKey]:
         """What no worker finished, then the lists, the most urgent first."""
-        return [self._unacked, *(Place(key, "last") for key in self._lists)]
+        return [self._unacked, *(QueueKey(key, "last") for key in self._lists)]
 
-    async def page(self, place: Place, skip: int, size: int) -> list[Message | Left]:
+    async def page(self, queue_key: QueueKey, skip: int, size: int) -> list[Message | Left]:
         """Messages of a list, from its right, or those held for too long."""
-        if place.removal == "hash":
-            return await self._held_too_long(place, skip, size)
-        raws = await self.redis.lrange(place.key, -skip - size, -skip - 1)
-        return [readable(place.key, raw, raw) for raw in reversed(raws)]
+        if queue_key.removal == "hash":
+            return await self._held_too_long(queue_key, skip, size)
+        raws = await self.redis.lrange(queue_key.key, -skip - size, -skip - 1)
+        return [readable(queue_key.key, raw, raw) for raw in reversed(raws)]
 
-    async def _held_too_long(self, place: Place, skip: int, size: int) -> list[Message | Left]:
+    async def _held_too_long(
+        self, queue_key: QueueKey, skip: int, size: int
+    ) -> list[Message | Left]:
         """Messages of this queue; those of others are not counted, and not skipped either."""
         # All that are due: a page of what is skipped would have to know which are of this queue.
         before = time.time() - self._timeout
-        tags = await self.redis.zrangebyscore(place.index, "-inf", before)
+        tags = await self.redis.zrangebyscore(queue_key.index, "-inf", before)
         found: list[Message | Left] = []
         for start in range(0, len(tags), size):
             part = tags[start : start + size]
-            raws = await self.redis.hmget(place.key, part)
+            raws = await self.redis.hmget(queue_key.key, part)
             for tag, raw in zip(part, raws, strict=True):
                 if raw is not None and await self._is_ours(raw):
-                    found.append(readable(place.key, tag, raw))
+                    found.append(readable(queue_key.key, tag, raw))
         return found[skip : skip + size]
 
     async def _is_ours(self, raw: bytes) -> bool:

@@ -15,7 +15,7 @@ class Tasks:
     """The tasks of an app by the names that the other queue calls them.
 
     That is what the caller says, else the task's own name, else module and function, as Celery and
-    RQ name a function that was declared in its place.
+    RQ name a function that was declared instead.
     """
 
     def __init__(self, app: Mulligan, given: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ class Message(Struct, frozen=True):
 
     `raw` is what stands there, `member` the name under which it is removed, and `key` whence.
     Times are in seconds since 1970. Its `retries` are those that it has had; it brings a `retry`
-    policy if whoever enqueued it gave it one.
+    policy if its producer gave it one.
     """
 
     key: str

@@ -31,7 +31,7 @@ class Entry(Struct, frozen=True):
     raw: str
 
 
-class Place(Struct, frozen=True):
+class QueueKey(Struct, frozen=True):
     """A key of Redis from which messages are taken, and how they are removed from it."""
 
     key: str
@@ -55,12 +55,12 @@ class RedisQueue(ABC):
         """About how many messages there are."""
 
     @abstractmethod
-    async def places(self) -> list[Place]:
+    async def queue_keys(self) -> list[QueueKey]:
         """Whence messages are taken, in this order."""
 
     @abstractmethod
-    async def page(self, place: Place, skip: int, size: int) -> list[Message | Left]:
-        """Messages of a place in their order, after those that were skipped."""
+    async def page(self, queue_key: QueueKey, skip: int, size: int) -> list[Message | Left]:
+        """Messages under a key in their order, after those that were skipped."""
 
     @abstractmethod
     async def others(self) -> tuple[list[Left], int]:
@@ -78,15 +78,15 @@ class RedisQueue(ABC):
         """Put a message back at the head of its queue."""
 
     async def take(
-        self, batch: str, place: Place, messages: Sequence[tuple[str, Message]]
+        self, batch: str, queue_key: QueueKey, messages: Sequence[tuple[str, Message]]
     ) -> list[bool]:
         """Move messages into the batch, each under the id of its job; False if it is gone."""
         values: list[str | bytes] = []
         for job, message in messages:
-            entry = Entry(job, place.key, message.raw)
+            entry = Entry(job, queue_key.key, message.raw)
             values += [message.member, msgspec.json.encode(entry)]
-        keys = [place.key, self._list(batch), self._batches, place.index or place.key]
-        answers = await self.redis.eval(TAKE, len(keys), *keys, place.removal, batch, *values)
+        keys = [queue_key.key, self._list(batch), self._batches, queue_key.index or queue_key.key]
+        answers = await self.redis.eval(TAKE, len(keys), *keys, queue_key.removal, batch, *values)
         return [answer == 1 for answer in answers]
 
     async def batches(self) -> list[str]:
@@ -122,7 +122,7 @@ Connect = Callable[[Any], list[RedisQueue]]
 
 @asynccontextmanager
 async def connected(url: str, system: str, queues: Connect) -> AsyncIterator[list[RedisQueue]]:
-    """The queues of a Redis; what it says when it fails is told with its URL."""
+    """The queues of a Redis; its errors name its URL."""
     if url.partition("://")[0] not in SCHEMES:
         raise InvalidError(
             f"{redact(url)!r} is no URL of Redis, where {system} keeps its queues; give"

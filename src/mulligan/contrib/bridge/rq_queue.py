@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mulligan.contrib.bridge.message import Left, Message
-from mulligan.contrib.bridge.redis_queue import Entry, Place, RedisQueue
+from mulligan.contrib.bridge.redis_queue import Entry, QueueKey, RedisQueue
 from mulligan.contrib.bridge.rq_job import read_rq
 
 SHOWN = 100
@@ -17,8 +17,8 @@ class RqQueue(RedisQueue):
 
     def __init__(self, redis: Any, queue: str, *, prefix: str = "") -> None:
         super().__init__(redis, queue, prefix=prefix)
-        self._waiting = Place(f"{prefix}rq:queue:{queue}", "first")
-        self._scheduled = Place(f"{prefix}rq:scheduled:{queue}", "sorted")
+        self._waiting = QueueKey(f"{prefix}rq:queue:{queue}", "first")
+        self._scheduled = QueueKey(f"{prefix}rq:scheduled:{queue}", "sorted")
 
     async def count(self) -> int:
         """About how many jobs wait, or are scheduled."""
@@ -26,17 +26,17 @@ class RqQueue(RedisQueue):
         scheduled: int = await self.redis.zcard(self._scheduled.key)
         return waiting + scheduled
 
-    async def places(self) -> list[Place]:
+    async def queue_keys(self) -> list[QueueKey]:
         """The list, then what is scheduled."""
         return [self._waiting, self._scheduled]
 
-    async def page(self, place: Place, skip: int, size: int) -> list[Message | Left]:
+    async def page(self, queue_key: QueueKey, skip: int, size: int) -> list[Message | Left]:
         """Jobs in the order in which RQ would take them."""
-        if place.removal == "first":
-            ids = await self.redis.lrange(place.key, skip, skip + size - 1)
-            return await self._jobs(place.key, [(each.decode(), None) for each in ids])
-        due = await self.redis.zrange(place.key, skip, skip + size - 1, withscores=True)
-        return await self._jobs(place.key, [(each.decode(), at) for each, at in due])
+        if queue_key.removal == "first":
+            ids = await self.redis.lrange(queue_key.key, skip, skip + size - 1)
+            return await self._jobs(queue_key.key, [(each.decode(), None) for each in ids])
+        due = await self.redis.zrange(queue_key.key, skip, skip + size - 1, withscores=True)
+        return await self._jobs(queue_key.key, [(each.decode(), at) for each, at in due])
 
     async def _jobs(
         self, key: str, named: Sequence[tuple[str, float | None]]

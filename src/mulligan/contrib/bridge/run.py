@@ -16,13 +16,13 @@ from msgspec import Struct
 from mulligan.app import Mulligan
 from mulligan.contrib.bridge.jobs import Tasks
 from mulligan.contrib.bridge.message import Left, Message
-from mulligan.contrib.bridge.redis_queue import Connect, Entry, Place, RedisQueue, connected
+from mulligan.contrib.bridge.redis_queue import Connect, Entry, QueueKey, RedisQueue, connected
 from mulligan.core.batch_letter import batch_letter
 from mulligan.core.job import Adopted, Job
 from mulligan.stores.contract import Store
 
 BATCH = 100
-# How many messages that were left are told one by one; all are counted.
+# How many messages that were left are listed one by one; all are counted.
 SHOWN = 1000
 PAUSE = 0.5
 Progress = Callable[[int, int], None]
@@ -104,8 +104,8 @@ class Bridge:
             if not dry_run:
                 for batch in await queue.batches():
                     self._resumed += await self._finish(queue, batch)
-            for place in await queue.places():
-                stay, taken = await self._empty(queue, place, dry_run=dry_run)
+            for queue_key in await queue.queue_keys():
+                stay, taken = await self._empty(queue, queue_key, dry_run=dry_run)
                 left += stay
                 would += taken
             others, theirs = await queue.others()
@@ -116,12 +116,12 @@ class Bridge:
         return Bridged(taken, len(left), held, self._resumed, dict(reasons), left[:SHOWN])
 
     async def _empty(
-        self, queue: RedisQueue, place: Place, *, dry_run: bool
+        self, queue: RedisQueue, queue_key: QueueKey, *, dry_run: bool
     ) -> tuple[list[Left], int]:
-        """Take what can be taken from a place; what is left, and how many were not."""
+        """Take what can be taken from a key; what is left, and how many were not."""
         left: list[Left] = []
         skip = taken = 0
-        while page := await queue.page(place, skip, BATCH):
+        while page := await queue.page(queue_key, skip, BATCH):
             now = (await self._store.facts()).now
             read = [each for each in page if isinstance(each, Message)]
             stay = [each for each in page if isinstance(each, Left)]
@@ -138,7 +138,7 @@ class Bridge:
             if dry_run:
                 skip += len(jobs)
             elif jobs:
-                skip += len(jobs) - await self._take(queue, place, jobs)
+                skip += len(jobs) - await self._take(queue, queue_key, jobs)
         return left, taken
 
     async def _ids(self, messages: Sequence[Message]) -> list[str]:
@@ -153,11 +153,11 @@ class Bridge:
         return ids
 
     async def _take(
-        self, queue: RedisQueue, place: Place, jobs: Sequence[tuple[Message, Job]]
+        self, queue: RedisQueue, queue_key: QueueKey, jobs: Sequence[tuple[Message, Job]]
     ) -> int:
         """Take these, and say how many; what others took meanwhile is theirs."""
         batch = uuid4().hex
-        answers = await queue.take(batch, place, [(job.id, message) for message, job in jobs])
+        answers = await queue.take(batch, queue_key, [(job.id, message) for message, job in jobs])
         ours = [each for each, taken in zip(jobs, answers, strict=True) if taken]
         if not ours:
             return 0
@@ -165,7 +165,9 @@ class Bridge:
         messages = [message for message, job in ours if job.id in stored]
         # A job has come under the same id meanwhile: the next time it gets another one.
         returned = [
-            Entry(job.id, place.key, message.raw) for message, job in ours if job.id not in stored
+            Entry(job.id, queue_key.key, message.raw)
+            for message, job in ours
+            if job.id not in stored
         ]
         await self._end(queue, batch, messages, returned)
         return len(messages)

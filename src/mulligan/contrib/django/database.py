@@ -16,8 +16,8 @@ from mulligan.stores.sqlite.url import parse
 def url_of(alias: str) -> str:
     """The URL of a store in this database, as it is now: tests have one of their own."""
     connection = connections[alias]
-    told = connection.settings_dict
-    name = str(told["NAME"])
+    settings = connection.settings_dict
+    name = str(settings["NAME"])
     if connection.vendor == "sqlite":
         in_memory = not name or name == ":memory:" or "mode=memory" in name
         return "memory://" if in_memory else f"sqlite:///{quote(os.path.abspath(name))}"  # noqa: PTH100
@@ -26,12 +26,12 @@ def url_of(alias: str) -> str:
             f"database {alias!r} is {connection.vendor}, and jobs can be kept in PostgreSQL and"
             " SQLite; give url instead"
         )
-    user = ":".join(quote(told[key], safe="") for key in ("USER", "PASSWORD") if told[key])
-    socket = told["HOST"].startswith("/")
-    place = "" if socket else told["HOST"] + (f":{told['PORT']}" if told["PORT"] else "")
-    query = {"host": told["HOST"], "port": told["PORT"] or "5432"} if socket else {}
+    user = ":".join(quote(settings[key], safe="") for key in ("USER", "PASSWORD") if settings[key])
+    socket = settings["HOST"].startswith("/")
+    host = "" if socket else settings["HOST"] + (f":{settings['PORT']}" if settings["PORT"] else "")
+    query = {"host": settings["HOST"], "port": settings["PORT"] or "5432"} if socket else {}
     end = f"?{urlencode(query)}" if query else ""
-    return f"postgresql://{user}{'@' if user else ''}{place}/{quote(name, safe='')}{end}"
+    return f"postgresql://{user}{'@' if user else ''}{host}/{quote(name, safe='')}{end}"
 
 
 def in_transaction(alias: str) -> bool:

@@ -1,7 +1,7 @@
 """Plain tasks in virtual time: they run on the loop of `app.testing()`, which waits for them.
 
-Django keeps the connections of code on a loop apart from others, and refuses to use them there. So
-the loop is out of sight while a task runs, which then has the connections of its test; what calls
+Django gives code on a loop connections of its own, and refuses to use them there. So
+the loop is hidden while a task runs, which then has the connections of its test; what calls
 the store has it back meanwhile.
 """
 

@@ -30,7 +30,7 @@ LAST = "ended"
 
 
 def state_of(job: Job) -> dict[str, Any]:
-    """What is told of a job by default: no arguments, results or errors."""
+    """What a stream says of a job by default: no arguments, results or errors."""
     return {
         "job": job.id,
         "task": job.task,
@@ -72,13 +72,13 @@ async def streamed(
 ) -> AsyncIterator[bytes]:
     """The events of a job, until it has ended or the web server is to stop."""
     yield b"retry: %d\n\n" % RECONNECT
-    opened.told.add(waiter.tell)
-    silent, told = 0.0, None
+    opened.job_streams.add(waiter.tell)
+    silent, sent = 0.0, None
     try:
         async for job in follow(opened.app, handle.ainfo, waiter, every):
             progress = (await handle.arecords()).progress
-            if progress != told and progress is not None:
-                told = progress
+            if progress != sent and progress is not None:
+                sent = progress
                 yield b"event: progress\ndata: %s\n\n" % msgspec.json.encode(facts_of(progress))
             if job is not None:
                 yield event(job, show(job))
@@ -90,11 +90,11 @@ async def streamed(
     except (StoreError, OSError) as error:  # who listens connects again
         log.warning("events of a job: %s", error)
     finally:
-        opened.told.discard(waiter.tell)
+        opened.job_streams.discard(waiter.tell)
 
 
 def facts_of(progress: Progress) -> dict[str, Any]:
-    """What is told of progress."""
+    """What a stream says of progress."""
     return {"done": progress.done, "of": progress.of, "note": progress.note}
 
 

@@ -25,7 +25,7 @@ def lifespan(app: Mulligan, own: Lifespan | None = None) -> LifespanWithState:
 
     It connects to the store on the application's loop, and closes the app at the end. `own` is a
     lifespan of yours: it is entered when the app is open and left before it is closed, and what it
-    yields is in `request.state` as ever. When the web server is told to stop, streams are ended;
+    yields is in `request.state` as ever. When the web server is asked to stop, streams are ended;
     servers would wait for them otherwise.
     """
     if own is not None and not callable(own):
@@ -72,7 +72,7 @@ async def entered(
 
 @contextmanager
 def stopped_by_signals(opened: Opened) -> Iterator[None]:
-    """End streams when the process is told to stop, and then do what was done before.
+    """End streams when the process is asked to stop, and then do what was done before.
 
     A web server waits for every response before it leaves the lifespan, and a stream never ends by
     itself. Only the main thread may say what a signal does.

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from mulligan.app.arguments import Parameter
-from mulligan.core.worker_notes import Order, WorkerAbout
+from mulligan.core.worker import Order, WorkerAbout
 from mulligan.server.shapes.jobs import JobView
 
 

@@ -28,7 +28,7 @@ class TimingForm(forms.Form):
         required=False, widget=LINE, help_text="Seconds, instead of a cron expression."
     )
     timezone = forms.CharField(
-        required=False, widget=LINE, help_text="Of the cron expression; UTC unless told."
+        required=False, widget=LINE, help_text="Of the cron expression; UTC if empty."
     )
     catch_up = forms.ChoiceField(
         label="Missed ticks that are made up for",

@@ -60,10 +60,11 @@ function saidBy({ stored: { declared, set } }) {
 /** A limit in words. */
 export function allows(limit) {
   if (!limit) return "anything";
-  const { rate, per = 1, burst, concurrency } = limit;
+  const { rate, per = 1, burst, concurrency, home } = limit;
   return [
     rate && `${count(rate)} per ${span(per)}${burst ? ` in bursts of ${count(burst)}` : ""}`,
     concurrency && `${count(concurrency)} at a time`,
+    home && `in shard ${home}`,
   ].filter(Boolean).join(", ");
 }
 

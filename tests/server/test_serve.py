@@ -10,11 +10,11 @@ from functools import partial
 import httpx
 import pytest
 
-from tests.cli.running import good, process, read_until, refused
-from tests.server.process import PATIENCE, client_of, server
+from tests.cli.command_line import good, process, read_until, refused
+from tests.server.process import LONGEST_WAIT, client_of, server
 
 APP = "tests.server.apps:app"
-get, post = partial(httpx.get, timeout=PATIENCE), partial(httpx.post, timeout=PATIENCE)
+get, post = partial(httpx.get, timeout=LONGEST_WAIT), partial(httpx.post, timeout=LONGEST_WAIT)
 # A server that takes very long to finish what is under way.
 LENIENT = (
     "from mulligan.server import serve; serve.STOP_WITHIN = 3600;"
@@ -46,7 +46,7 @@ def test_it_serves_until_told_to_stop_and_exits_cleanly(url):
     with server("--store", url) as (address, it):
         assert get(f"{address}/api/status").json()["regions"] == {}
         it.send_signal(signal.SIGTERM)
-        assert it.wait(PATIENCE) == 0
+        assert it.wait(LONGEST_WAIT) == 0
 
 
 def test_several_servers_share_a_store(url):
@@ -65,7 +65,7 @@ def test_being_told_to_stop_ends_streams(url):
             assert worker in next(lines)
             it.send_signal(signal.SIGTERM)
             assert "event: snapshot" not in list(lines)
-        assert it.wait(PATIENCE) == 0
+        assert it.wait(LONGEST_WAIT) == 0
 
 
 def test_changes_are_streamed_as_they_happen(url):
@@ -163,7 +163,7 @@ def test_it_says_where_it_listens_and_who_may_ask(url, tmp_path):
 
 def test_once_it_says_that_it_is_ready_it_can_be_told_to_stop(url):
     with process("serve", "--store", url, "--port", "0", program=("-c", EAGER)) as it:
-        said, _ = it.communicate(timeout=PATIENCE)
+        said, _ = it.communicate(timeout=LONGEST_WAIT)
     assert it.returncode == 0, said
     assert said.rstrip().endswith("stopped")
 
@@ -188,7 +188,7 @@ def test_told_twice_it_stops_at_once(url):
         while is_served(address):  # until it takes nobody in, and waits for the slow one
             pass
         it.send_signal(signal.SIGTERM)
-        assert it.wait(PATIENCE) == 0
+        assert it.wait(LONGEST_WAIT) == 0
 
 
 def is_served(address: str) -> bool:
