@@ -19,11 +19,11 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from benchmarks.contender import Driver
 from benchmarks.contenders import CONTENDERS, Contender
-from benchmarks.driving import Driver
 from benchmarks.emptied import PLACES
+from benchmarks.environments import MissingError
 from benchmarks.figures import over_rounds
-from benchmarks.installing import MissingError
 from benchmarks.tables import tables
 from benchmarks.turns import EVERYTHING, Turns
 from tests.databases import unavailable_variable, url_variable

@@ -69,6 +69,8 @@ def read_options():
     for store in options.stores:
         if store not in there:
             parser.error(f"store {store!r} is not at hand; there are {', '.join(there)}")
+    if options.before and not (options.before / "mulligan").is_dir():
+        parser.error(f"--before {options.before} has no mulligan in it; name the src of a checkout")
     return options
 
 

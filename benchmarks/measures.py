@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.contender import Driver
 from benchmarks.contenders import BOTH, Contender
-from benchmarks.driving import Driver
 from benchmarks.figures import spread
 from tests.databases._server import family
 
@@ -16,6 +16,8 @@ Figures = dict[str, float | str]
 DRAINED_WITHIN, STORM_WITHIN, LATE_WITHIN, PICKED_UP_WITHIN = 60.0, 40.0, 15.0, 5.0
 LATE_DELAY, STORM_DELAY = 2.0, 0.5
 STORM_CONCURRENCY = 4
+# work that waits: jobs of so many seconds, so many at a time, and how many at most
+WAIT, WAIT_CONCURRENCY, MOST_WAITING = 0.001, 100, 20_000
 # Graphile Worker has a backoff of its own
 FIXED_DELAYS = {"graphile": 2.718281828}
 
@@ -53,6 +55,30 @@ def plain_functions(driver: Driver, sizes: Sizes) -> Figures:
     driver.work("first")
     driver.fill(sizes.of(min(1.5 * driver.contender.rate, 30_000), 100), plain=True)
     return {"drain_plain_per_s": drain(driver, 1)}
+
+
+def work_that_waits(driver: Driver, sizes: Sizes) -> Figures:
+    """Coroutines of 1 ms, a hundred at a time, which note when they begin and end."""
+    count = sizes.of(min(driver.contender.rate, MOST_WAITING), 100)
+    jobs = [f"wait-{number}" for number in range(count)]
+    driver.call("enqueue_work", [[job, WAIT, 0.0] for job in jobs])
+    driver.start_worker(WAIT_CONCURRENCY)
+    begins, ends = begun_and_ended(driver, jobs, DRAINED_WITHIN)
+    return {"drain_waiting_per_s": round(count / (max(ends) - min(begins)), 1)}
+
+
+def begun_and_ended(
+    driver: Driver, jobs: list[str], within: float
+) -> tuple[list[float], list[float]]:
+    """When each of the jobs first began, and when it ended."""
+    notes, give_up = driver.notes, time.monotonic() + within
+    while left := sum(not notes.times(job, "end") for job in jobs):
+        if time.monotonic() > give_up:
+            raise TimeoutError(f"{left:,} of {len(jobs):,} left: {driver.said()}")
+        time.sleep(0.1)
+        notes.read()
+    begins = [notes.times(job, "start")[0] for job in jobs]
+    return begins, [notes.times(job, "end")[-1] for job in jobs]
 
 
 def two_workers(driver: Driver, sizes: Sizes) -> Figures:
@@ -108,6 +134,7 @@ def idle(driver: Driver, sizes: Sizes) -> Figures:
 MEASURES: dict[str, Callable[[Driver, Sizes], Figures]] = {
     "throughput": throughput,
     "plain": plain_functions,
+    "waits": work_that_waits,
     "two": two_workers,
     "latency": latency,
     "storm": storm,
@@ -120,6 +147,8 @@ ONCE = ("idle",)
 def measured(contender: Contender, measure: str, sizes: Sizes) -> Figures:
     """The figures, or in their place what went wrong."""
     if measure == "plain" and contender.kinds != BOTH:
+        return {}
+    if measure == "waits" and "async" not in contender.kinds:
         return {}
     if contender.only and measure not in contender.only:
         return {}

@@ -23,7 +23,7 @@ from statistics import median
 
 from redis import Redis
 
-from benchmarks.installing import MissingError, command_of
+from benchmarks.environments import MissingError, command_of
 
 PEERS = ("mulligan", "celery", "rq")
 JOB = 0.02
@@ -34,7 +34,7 @@ class Stand:
 
     def __init__(self, peer, url, loops, folder):
         command, variables = command_of(peer, node=False)
-        self._command = [command[0], str(Path(command[1]).with_name("computing.py"))]
+        self._command = [command[0], str(Path(command[1]).with_name("cpu_jobs.py"))]
         self._notes = Path(folder) / "notes"
         self._environment = {
             **os.environ,

@@ -22,10 +22,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.compare import able, words
+from benchmarks.contender import Driver
 from benchmarks.contenders import CONTENDERS, Contender
-from benchmarks.driving import Driver
+from benchmarks.environments import PEERS, install, with_pip
 from benchmarks.figures import OURS, over_rounds, times_ours
-from benchmarks.installing import PEERS, install, with_pip
 from benchmarks.tables import number
 from tests.databases._server import free_port
 

@@ -3,17 +3,24 @@
     python benchmarks/raw.py sqlite|redis|postgres|mongo URL [--jobs 20000] [--batch 100]
 
 A bare loop inserts rows in batches, claims them in batches (with a token) and finishes them so
-(where the token still fits), with the same durability. No tasks run, no rules are kept.
+(where the token still fits), with the same durability. No tasks run, no rules are kept. Then the
+same claims bring jobs that wait: a hundred coroutines at a time note that they begin, sleep for a
+millisecond and note that they end. That is as quick as the event loop and its timers allow.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import sqlite3
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import uvloop
+
+WAIT, CONCURRENCY = 0.001, 100
 BODY = '{"task":"noop","args":[1],"kwargs":{},"retry":{"max_retries":5}}'
 Step = Callable[[int], Awaitable[int]]
 
@@ -26,7 +33,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=20_000)
     parser.add_argument("--batch", type=int, default=100)
     options = parser.parse_args()
-    print(json.dumps(asyncio.run(measure(options)), indent=2))
+    found = asyncio.run(measure(options))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        found |= runner.run(measure_waits(options))
+    print(json.dumps(found, indent=2))
 
 
 async def measure(options: argparse.Namespace) -> dict[str, float]:
@@ -47,11 +57,40 @@ async def measure(options: argparse.Namespace) -> dict[str, float]:
     }
 
 
+async def measure_waits(options: argparse.Namespace) -> dict[str, float]:
+    """Insert all, then have each that is claimed wait, at most so many at a time."""
+    insert, claim_and_finish, close = await LOOPS[options.engine](options.url)
+    for _ in range(0, options.jobs, 1000):
+        await insert(1000)
+    slots, running, done = asyncio.Semaphore(CONCURRENCY), set[asyncio.Task[None]](), 0
+    with tempfile.TemporaryFile(buffering=0) as notes:
+
+        async def job() -> None:
+            os.write(notes.fileno(), f"wait start {time.time():.6f}\n".encode())
+            await asyncio.sleep(WAIT)
+            os.write(notes.fileno(), f"wait end {time.time():.6f}\n".encode())
+            slots.release()
+
+        begin = time.perf_counter()
+        while count := await claim_and_finish(options.batch):
+            done += count
+            for _ in range(count):
+                await slots.acquire()
+                task = asyncio.create_task(job())
+                running.add(task)
+                task.add_done_callback(running.discard)
+        await asyncio.gather(*running)
+        end = time.perf_counter()
+    await close()
+    return {"drain_waiting_per_s": round(done / (end - begin))}
+
+
 async def sqlite(path: str) -> tuple[Step, Step, Callable[[], Awaitable[None]]]:
     """A write-ahead log, synchronous=FULL."""
     db = sqlite3.connect(path, isolation_level=None)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
+    db.execute("DROP TABLE IF EXISTS job")
     db.execute("CREATE TABLE job (id INTEGER PRIMARY KEY, status INT, token INT, body TEXT)")
     db.execute("CREATE INDEX pending ON job (id) WHERE status = 0")
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.bars import Group, bars
 from benchmarks.contenders import CONTENDERS
-from benchmarks.installing import PEERS
+from benchmarks.environments import PEERS
 from benchmarks.tables import STORES, TITLES, rows
 
 ROOT = Path(__file__).parents[1]
@@ -54,8 +54,13 @@ def page(result: Mapping[str, Any]) -> str:
     """The whole page."""
     options = result["options"]
     minutes = max(1, round(result["seconds"] / 60))
-    said = PAGE.read_text().format(rounds=options["rounds"], cap=options["cap"], minutes=minutes)
-    parts = [said, machine(result), *map(picture, pictures(result))]
+    said = PAGE.read_text().format(
+        rounds=options["rounds"],
+        cap=options["cap"],
+        minutes=minutes,
+        pictures="".join(map(picture, pictures(result))),
+    )
+    parts = [said, machine(result)]
     parts += [section(result, store) for store in STORES]
     parts += [settings(result), left_out(result)]
     return "".join(parts).rstrip() + "\n"

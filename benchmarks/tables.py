@@ -16,6 +16,7 @@ SPEED = {
     "enqueue, in bulk": ("enqueue_bulk_per_s",),
     "drain, coroutines": ("drain_per_s",),
     "drain, plain functions": ("drain_plain_per_s",),
+    "drain, waits of 1 ms": ("drain_waiting_per_s",),
     "drain, two workers (times one)": ("drain_two_per_s",),
 }
 PROMPTNESS = {

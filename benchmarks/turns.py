@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.progress import Progress
 
 from benchmarks.contenders import Contender
-from benchmarks.crashing import crashes
+from benchmarks.crash import crashes
 from benchmarks.measures import MEASURES, ONCE, Figures, Sizes, measured
 from tests.databases import url_variable
 

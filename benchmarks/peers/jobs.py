@@ -15,7 +15,11 @@ FOLDER = Path(os.environ["BENCH_FOLDER"])
 CONCURRENCY = int(os.environ["BENCH_CONCURRENCY"])
 # how many may start in a second, and how many may run at a time, over all workers; 0: any number
 RATE = int(os.environ.get("BENCH_RATE", "0"))
+BURST = int(os.environ.get("BENCH_BURST", "0")) or None
 PERMITS = int(os.environ.get("BENCH_PERMITS", "0"))
+# how many bytes each no-op appends to a file; 0: none
+BYTES = int(os.environ.get("BENCH_BYTES", "0"))
+WRITTEN = os.open(FOLDER / "written", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 # appended to by all processes; a line so short is written as a whole
 NOTES = os.open(FOLDER / "notes", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
@@ -32,6 +36,11 @@ async def work_async(job, seconds, delay):
     note(job, "start")
     await asyncio.sleep(seconds)
     return fails(job, delay)
+
+
+def append():
+    """Append some bytes to a file that all processes share."""
+    os.write(WRITTEN, b"x" * BYTES)
 
 
 def fails(job, delay):

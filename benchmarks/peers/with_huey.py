@@ -7,7 +7,7 @@ is the queue and the schedule. No call enqueues in bulk.
 
 from huey import RedisHuey, SqliteHuey
 from huey.exceptions import RetryTask
-from jobs import CONCURRENCY, URL, VARIANT
+from jobs import BYTES, CONCURRENCY, URL, VARIANT, append
 from jobs import work as do_work
 from talk import become
 
@@ -21,7 +21,9 @@ huey = (
 
 @huey.task()
 def noop(_number):
-    """Do nothing."""
+    """Do nothing, or write what was asked for."""
+    if BYTES:
+        append()
 
 
 @huey.task(retries=1)

@@ -4,7 +4,7 @@ The policy of the queue is the default, balanced, or the one in brackets. uvloop
 `depth` and `stats` of the store.
 """
 
-from jobs import CONCURRENCY, PERMITS, RATE, URL, VARIANT, work_async
+from jobs import BURST, BYTES, CONCURRENCY, PERMITS, RATE, URL, VARIANT, append, work_async
 from talk import become
 
 from mulligan import Mulligan, Retry, RetryAfter, __version__
@@ -19,17 +19,21 @@ if VARIANT:
 
 @app.task
 async def noop(_number: int) -> None:
-    """Do nothing on the loop."""
+    """Do nothing on the loop, or write what was asked for."""
+    if BYTES:
+        append()
 
 
 @app.task
 def plain_noop(_number: int) -> None:
-    """Do nothing in a thread."""
+    """The same in a thread."""
+    if BYTES:
+        append()
 
 
 LIMITED = {}
 if RATE or PERMITS:
-    app.limit("bench", rate=RATE or None, concurrency=PERMITS or None)
+    app.limit("bench", rate=RATE or None, burst=BURST, concurrency=PERMITS or None)
     LIMITED = {"limits": "bench"}
 
 

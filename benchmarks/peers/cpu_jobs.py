@@ -1,8 +1,8 @@
 """Jobs that hold the processor, in the environment of the peer that BENCH_PEER names.
 
-    python computing.py enqueue COUNT      that many jobs that compute
-    python computing.py pick-up COUNT      jobs that note when they start, one every 20 ms
-    python computing.py worker             become the peer's worker, with two processes
+    python cpu_jobs.py enqueue COUNT      that many jobs that compute
+    python cpu_jobs.py pick-up COUNT      jobs that note when they start, one every 20 ms
+    python cpu_jobs.py worker             become the peer's worker, with two processes
 
 All on Redis. Celery: prefork with two children, as `with_celery.py` has it. RQ: a pool of two
 workers, each of which forks for each job, as by default. mulligan: one worker with two children.
@@ -53,13 +53,13 @@ if PEER == "mulligan":
     def worker():
         """One worker with two child processes."""
         become(
-            "-m", "mulligan", "worker", "computing:app", "--pool-size", "2", "--log-level", "error"
+            "-m", "mulligan", "worker", "cpu_jobs:app", "--pool-size", "2", "--log-level", "error"
         )
 
 elif PEER == "celery":
     from celery import Celery
 
-    app = Celery("computing", broker=URL)
+    app = Celery("cpu_jobs", broker=URL)
     app.conf.update(broker_connection_retry_on_startup=True, task_ignore_result=True)
     task = app.task(compute)
 
@@ -71,7 +71,7 @@ elif PEER == "celery":
     def worker():
         """Prefork with two children."""
         become(
-            *("-m", "celery", "-A", "computing", "worker", "--pool", "prefork", "-c", "2"),
+            *("-m", "celery", "-A", "cpu_jobs", "worker", "--pool", "prefork", "-c", "2"),
             *("--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "ERROR"),
         )
 
@@ -82,7 +82,7 @@ else:
     def enqueue(count):
         """All at once."""
         queue = Queue(connection=Redis.from_url(URL))
-        queue.enqueue_many([Queue.prepare_data("computing.compute", (n,)) for n in range(count)])
+        queue.enqueue_many([Queue.prepare_data("cpu_jobs.compute", (n,)) for n in range(count)])
 
     def worker():
         """A pool of two workers."""

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from benchmarks.contenders import Contender
 from benchmarks.emptied import emptied
-from benchmarks.installing import PEERS, command_of
+from benchmarks.environments import PEERS, command_of
 from tests.databases._server import alive, family, leash, send
 
 ENDED_WITHIN = 10.0

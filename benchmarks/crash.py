@@ -6,8 +6,8 @@ All contenders at once, as nearly all of the time is spent waiting; each has a s
 import time
 from collections.abc import Callable, Sequence
 
+from benchmarks.contender import Driver
 from benchmarks.contenders import Contender
-from benchmarks.driving import Driver
 
 Figures = dict[str, float | str]
 # The idle one is given so long to start; the job would run for so long.
