@@ -78,7 +78,7 @@ SLOW = (
     *("engine/test_transactional_sink.py", "engine/test_worker.py", "hostile/test_newer_stores.py"),
     *("hostile/test_stored_bodies.py", "plugin/test_plugin.py", "plugin/test_stranger.py"),
     *("pools/", "security/test_running_data.py"),
-    *("security/test_source.py", "server/test_on_every_store.py", "server/test_serving.py"),
+    *("security/test_source.py", "server/test_on_every_store.py", "server/test_serve.py"),
     *("sim/test_run.py", "stores/redis/test_failover.py"),
     *("web/test_examples.py", "web/test_stranger.py"),
 )

@@ -47,6 +47,8 @@ def require(name: str) -> None:
         pytest.skip(f"store {name}: there is no module mulligan.stores.{name}")
     if name in ("memory", "sqlite"):
         plugin.note(name)
+    elif name == "shards":
+        plugin.note("memory")
     else:
         plugin.server_url(name)
 
@@ -60,6 +62,8 @@ async def fresh_url(name: str, folder: Path) -> AsyncIterator[str]:
     match name:
         case "memory":
             yield "memory://"
+        case "shards":
+            yield SHARDS
         case "sqlite":
             yield f"sqlite:///{folder / f'{mark}.db'}"
         case "redis":

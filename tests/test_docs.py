@@ -144,6 +144,14 @@ def test_the_comparison_with_peers_has_the_figures_of_the_benchmarks():
     assert rows > 60
 
 
+def test_the_architecture_names_files_that_exist():
+    page = (ROOT / "docs/project/architecture.md").read_text()
+    named = re.findall(r"`((?:core|engine|app|stores)/[\w/]+\.py)`", page)
+    assert len(named) > 40
+    missing = [name for name in named if not (ROOT / "src/mulligan" / name).exists()]
+    assert missing == []
+
+
 def test_every_picture_is_made_by_a_script():
     scripts = ["Makefile", "docs/images/draw.py", "benchmarks/report.py"]
     text = "".join((ROOT / script).read_text() for script in scripts)

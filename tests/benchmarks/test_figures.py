@@ -3,10 +3,10 @@
 import pytest
 
 from benchmarks.bars import share
+from benchmarks.contender import Notes
 from benchmarks.contenders import CONTENDERS
-from benchmarks.driving import Notes
+from benchmarks.environments import PEERS
 from benchmarks.figures import over_rounds, percentile, spread, times_ours
-from benchmarks.installing import PEERS
 from benchmarks.measures import Sizes
 from benchmarks.tables import cell
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from benchmarks.bars import bars
-from benchmarks.installing import PEERS
+from benchmarks.environments import PEERS
 from benchmarks.report import ROOT, group_of, header, page
 
 RESULT = {

@@ -15,13 +15,13 @@ import pytest
 
 from mulligan import Mulligan
 from mulligan.stores import make_store
-from tests.cli.running import process, run
-from tests.reading.asking import reading_commands
+from tests.cli.command_line import process, run
+from tests.reading.every_reading import reading_commands
 from tests.store_kit import fresh_url, with_query
 
 APP = "tests.beside.app:app"
 STRANGER = Path(__file__).with_name("stranger.py")
-PATIENCE = 60.0
+LONGEST_WAIT = 60.0
 ENDED = {"done", "failed", "cancelled"}
 # What running a document may change of what its program wrote.
 CHANGES = {"status", "updated_at", "attempts", "next_retry_at", "error", "mulligan"}
@@ -62,7 +62,7 @@ def stranger(url: str, what: str, count: int) -> list[str]:
 
 def until(condition: Callable[[], bool], what: Callable[[], object]) -> None:
     """Wait for something that other processes do."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + LONGEST_WAIT
     while not condition():
         assert time.monotonic() < deadline, what()
         time.sleep(0.02)

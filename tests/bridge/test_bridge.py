@@ -26,7 +26,7 @@ from mulligan.contrib.bridge.rq_queue import RqQueue
 from mulligan.core.errors import InvalidError, StoreUnavailableError
 from mulligan.core.lane import Priority
 from mulligan.core.page import Selection
-from tests.bridge.writing import celery_message, rq_job
+from tests.bridge.messages import celery_message, rq_job
 from tests.databases import url_variable
 from tests.store_kit import remove_keys, require
 
@@ -341,10 +341,10 @@ async def test_a_batch_whose_task_is_gone_goes_back_to_the_head_of_its_queue(oth
         write(redis, prefix)
         client = AsyncRedis.from_url(url)
         queue = queue_of(client, prefix)
-        for place in await queue.places():
-            for message in await queue.page(place, 0, 10):
+        for queue_key in await queue.queue_keys():
+            for message in await queue.page(queue_key, 0, 10):
                 if isinstance(message, Message) and message.id in ("j0", "later"):
-                    await queue.take("begun-" + message.id, place, [(message.id, message)])
+                    await queue.take("begun-" + message.id, queue_key, [(message.id, message)])
         app = Mulligan("memory://")
         bridge = running.Bridge(app.make_store(), Tasks(app, {}), running.no_progress, system)
         done = await bridge.go_through([queue], dry_run=False)

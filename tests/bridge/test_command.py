@@ -10,8 +10,8 @@ import pytest
 from redis import Redis
 
 from mulligan.core.page import Selection
-from tests.bridge.writing import celery_message, rq_job
-from tests.cli.running import do, good, good_json, process, refused
+from tests.bridge.messages import celery_message, rq_job
+from tests.cli.command_line import do, good, good_json, process, refused
 from tests.databases import url_variable
 from tests.store_kit import require
 

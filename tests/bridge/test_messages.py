@@ -13,7 +13,7 @@ from mulligan import Delays, Retry
 from mulligan.contrib.bridge.celery_message import read_celery
 from mulligan.contrib.bridge.message import Left, Message
 from mulligan.contrib.bridge.rq_job import read_rq
-from tests.bridge.writing import celery_message
+from tests.bridge.messages import celery_message
 
 # As Celery 5.7.0 wrote it: add.apply_async((1,), eta=…, expires=…, retries=2, time_limit=30)
 RECORDED = (

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.installing import PEERS, install, with_pip
+from benchmarks.environments import PEERS, install, with_pip
 from mulligan.core.page import Selection
 from tests.bridge.app import app
-from tests.cli.running import do, good_json, process
+from tests.cli.command_line import do, good_json, process
 from tests.databases._redis import RedisServer
 
 HERE = Path(__file__).parent

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.chromium import browser
 from tests.browser.site import Site
-from tests.browser.watching import Watched, watched
+from tests.browser.watched_page import Watched, watched
 from tests.databases import Unavailable
 
 # Generous, for busy machines: nothing waits so long when it works.

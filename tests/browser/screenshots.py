@@ -16,7 +16,7 @@ from mulligan.core.fleets import Exit, FleetState, KindState, SlotState, note_ke
 from tests.browser.apps import report
 from tests.browser.chromium import browser
 from tests.browser.site import Site
-from tests.browser.watching import Watched
+from tests.browser.watched_page import Watched
 from tests.databases import _debian
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from mulligan.stores.contract import Store
 
-FOLDER = Path(__file__).parents[2] / "docs" / "images"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs" / "images"
 FONT = Path("/usr/share/fonts/opentype/inter")
 # The overview first: its lines show the time since it was opened.
 PAGES = {
@@ -44,6 +45,12 @@ SLOTS = {"US": 4, "EU": 2, "ASIA": 1}
 WIDE: ViewportSize = {"width": 1280, "height": 860}
 NARROW: ViewportSize = {"width": 360, "height": 780}
 WATCHED_SECONDS = 12
+# whoever takes the pictures: tracebacks show one folder
+HIDE_FOLDER = """([folder, shown]) => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode())
+    texts.currentNode.data = texts.currentNode.data.replaceAll(folder, shown);
+}"""
 
 
 def main() -> None:
@@ -147,6 +154,7 @@ def take(chromium: Browser, site: Site, folder: Path) -> None:
                 expect(page.tile("Global retries")).not_to_have_text("0", timeout=60_000)
             if name == "dead":
                 page.rows().get_by_role("checkbox").first.check()
+            page.page.evaluate(HIDE_FOLDER, [str(ROOT), "/srv/shop"])
             page.page.screenshot(path=folder / f"dashboard-{name}-{theme}.png", clip=shown(page))
         if theme == "dark":
             page.page.set_viewport_size(NARROW)
@@ -156,9 +164,9 @@ def take(chromium: Browser, site: Site, folder: Path) -> None:
 
 
 def busiest(site: Site) -> str:
-    """The worker with the most slots."""
+    """The worker that runs the most jobs."""
     workers = [each for each in site.get("/api/workers")["workers"] if each["about"]]
-    return str(max(workers, key=lambda each: each["concurrency"])["id"])
+    return str(max(workers, key=lambda each: each["running"])["id"])
 
 
 def shown(page: Watched) -> FloatRect:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 
-from tests.cli.running import do, process
-from tests.server.process import PATIENCE, server
+from tests.cli.command_line import do, process
+from tests.server.process import LONGEST_WAIT, server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,13 +49,13 @@ class Site:
 
     def get(self, path: str, **parameters: Any) -> Any:
         """What the API answers."""
-        answer = httpx.get(f"{self.address}{path}", params=parameters, timeout=PATIENCE)
+        answer = httpx.get(f"{self.address}{path}", params=parameters, timeout=LONGEST_WAIT)
         answer.raise_for_status()
         return answer.json()
 
     def post(self, path: str, body: Any) -> Any:
         """What the API answers to a write."""
-        answer = httpx.post(f"{self.address}{path}", json=body, timeout=PATIENCE)
+        answer = httpx.post(f"{self.address}{path}", json=body, timeout=LONGEST_WAIT)
         answer.raise_for_status()
         return answer.json()
 

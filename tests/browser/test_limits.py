@@ -10,7 +10,7 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.limits import Limit, costs_text
 from mulligan.core.worker import Worker
-from tests.cli.running import new_job
+from tests.cli.command_line import new_job
 
 
 async def fill(store):

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.cli.running import claim, fail, new_job
+from tests.cli.command_line import claim, fail, new_job
 
 READ, OPERATE = "r" * 32, "o" * 32
 # What asks for nothing to be changed.

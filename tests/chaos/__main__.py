@@ -17,20 +17,20 @@ from typing import Any
 
 from tests.chaos.app import LEASE, ONLY_LIMITED, URL, WEST, WINDOW
 from tests.chaos.faults import KILLED, STOPPED, Faults
+from tests.chaos.figures import show, summary
 from tests.chaos.fleet import Fleet, worker_command
-from tests.chaos.judging import judge
-from tests.chaos.operating import LEAVE
+from tests.chaos.operator_process import LEAVE
 from tests.chaos.producer import EVERY
 from tests.chaos.quiet import has_finished_some, has_refused, open_once, unfinished
-from tests.chaos.recording import HISTORY
-from tests.chaos.showing import show, summary
+from tests.chaos.recorded_app import HISTORY
 from tests.chaos.stand import STORES, Stand, stand, with_mounts_of_its_own
+from tests.chaos.verdict import judge
 from tests.history import Clerk, InFile, report
 
 APP = "tests.chaos.app:app"
 LOOK_EVERY = 0.1
 # How much longer it may take until everything that chaos is about has happened.
-INSIST = 90.0
+STRUCK_WITHIN = 90.0
 # None of this may be.
 BAD = ("violations", "lost", "unended", "had to be killed in the end")
 KIND = {
@@ -90,7 +90,7 @@ def run(place: Stand, folder: Path, options: argparse.Namespace) -> dict[str, An
             faults.undo(every=True)
             fleet.wake(every=True)
         else:
-            insist(place, fleet, faults, options.every)
+            until_all_struck(place, fleet, faults, options.every)
         fleet.retire("operator")
         fleet.run("operator", LEAVE)  # the last one may have been told to end before it had begun
         fleet.retire("producer")
@@ -126,7 +126,7 @@ def make_fleet(
     commands = {
         "worker": worker_command(APP),
         "producer": ["tests.chaos.producer"],
-        "operator": ["tests.chaos.operating"],
+        "operator": ["tests.chaos.operator_process"],
         "supervisor": ["mulligan", "supervise", str(file), "--json"],
     }
     sizes = {"worker": options.workers, "producer": 1, "operator": 1, "supervisor": 1}
@@ -145,9 +145,9 @@ def harm(fleet: Fleet, faults: Faults, until: float, every: float) -> None:
         keep_up(fleet, faults)
 
 
-def insist(place: Stand, fleet: Fleet, faults: Faults, every: float) -> None:
+def until_all_struck(place: Stand, fleet: Fleet, faults: Faults, every: float) -> None:
     """Go on until every kind of fault has struck and a late commit was refused; then heal."""
-    deadline = time.monotonic() + INSIST
+    deadline = time.monotonic() + STRUCK_WITHIN
     while time.monotonic() < deadline:
         faults.undo(every=True)
         left = [kind for kind in faults.missing if kind in faults.kinds]

@@ -7,7 +7,7 @@ from typing import Any
 
 from mulligan import Budget, Delays, Exponential, Retry, RetryAfter, Settings, current_job, each
 from mulligan.app import Prepared
-from tests.chaos.recording import Recorded, attempt
+from tests.chaos.recorded_app import Recorded, attempt
 
 URL = "MULLIGAN_CHAOS_URL"
 LEASE, BEAT = 2.0, 0.5

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import redis
 
-from tests.chaos import opposing
+from tests.chaos import opposite_locks
 from tests.chaos.app import LEASE
 from tests.chaos.fleet import Fleet, supervised
 from tests.chaos.quiet import busiest
@@ -52,7 +52,7 @@ class Faults:
         # Which kinds strike; None: every one that can.
         self.only: tuple[str, ...] | None = None
         self.done: Counter[str] = Counter()
-        self.deadlocks = opposing.Struck()
+        self.deadlocks = opposite_locks.Struck()
 
     @property
     def kinds(self) -> dict[str, tuple[Callable[[], str | None], int]]:
@@ -196,7 +196,9 @@ class Faults:
     def _oppose(self) -> str:
         """Lock jobs against the order in which commits do, in a session of our own."""
         url = self._stand.direct
-        threading.Thread(target=opposing.oppose, args=(url, self.deadlocks), daemon=True).start()
+        threading.Thread(
+            target=opposite_locks.oppose, args=(url, self.deadlocks), daemon=True
+        ).start()
         return ""
 
     def _fill_disk(self) -> str:

@@ -16,7 +16,7 @@ from typing import IO
 from mulligan.supervisor.liveness import holders, is_held
 
 PROJECT = Path(__file__).parents[2]
-PATIENCE = 60.0
+LONGEST_WAIT = 60.0
 
 
 def no_more_env() -> dict[str, str]:
@@ -106,7 +106,7 @@ class Fleet:
         """Start one more of this role, with these options, and wait until it has ended."""
         process = self._start(role, *options)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=PATIENCE)
+            process.wait(timeout=LONGEST_WAIT)
         self._end(role, [process])
 
     def stop(self) -> str:
@@ -125,11 +125,13 @@ class Fleet:
                 process.terminate()
         for process in processes:
             try:
-                process.wait(timeout=PATIENCE)
+                process.wait(timeout=LONGEST_WAIT)
             except subprocess.TimeoutExpired:
                 # Raised from here, it would hide why the run is over.
                 self.unwilling.append(role)
-                line = f"{role} {process.pid} did not end within {PATIENCE:g} s and was killed\n"
+                line = (
+                    f"{role} {process.pid} did not end within {LONGEST_WAIT:g} s and was killed\n"
+                )
                 os.write(self._log.fileno(), line.encode())
                 process.kill()
                 process.wait()

@@ -21,13 +21,13 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
     name, number = f"{os.getpid()}-{time.time_ns() % 10**9:x}", 0
     while not stopped:
-        insist(f"{name}-{number}")
+        until_answered(f"{name}-{number}")
         number += 1
         time.sleep(float(os.environ[EVERY]))
     app.close()
 
 
-def insist(name: str) -> None:
+def until_answered(name: str) -> None:
     """Enqueue the batch of this name, once."""
     while True:
         try:

@@ -11,7 +11,7 @@ from mulligan.core.page import Page, Selection
 from mulligan.core.stats import Stats
 from mulligan.stores import make_store
 from mulligan.stores.contract import Store
-from tests.chaos.timing import process_of
+from tests.chaos.durations import process_of
 
 T = TypeVar("T")
 SEEN = 500

@@ -5,7 +5,7 @@ import random
 from tests.chaos import fleet as module
 from tests.chaos.fleet import Fleet
 from tests.databases._server import state
-from tests.resources.working import until
+from tests.resources.worker_process import until
 
 ASLEEP = "import time; time.sleep(600)"
 
@@ -17,7 +17,7 @@ def test_a_process_that_does_not_end_is_killed_and_named(monkeypatch, tmp_path):
     fleet = Fleet({"worker": [*command, "time.sleep(600)"]}, {"worker": 1}, {}, random.Random(0))
     fleet.fill()
     until(deaf.exists)
-    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    monkeypatch.setattr(module, "LONGEST_WAIT", 0.01)
     log = fleet.stop()
     assert fleet.unwilling == ["worker"]
     assert "did not end within 0.01 s and was killed" in log

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.running import do, read_until
+from tests.cli.command_line import do, read_until
 from tests.cli.test_health import address_in, until
 from tests.databases._debian import root_on_debian
 

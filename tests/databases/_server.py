@@ -51,6 +51,11 @@ class Server(ABC):
         self._prepared = False
 
     @property
+    def pids(self) -> list[int]:
+        """The processes that were started for it; those may have others in turn."""
+        return [process.pid for process in self._processes]
+
+    @property
     @abstractmethod
     def url(self) -> str:
         """Where clients connect to."""

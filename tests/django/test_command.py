@@ -9,7 +9,7 @@ from urllib.request import urlopen
 import pytest
 
 from mulligan import JobFailedError, MulliganError
-from tests.cli.running import read_until
+from tests.cli.command_line import read_until
 from tests.databases import PostgresServer
 from tests.django.site import Site, producer
 

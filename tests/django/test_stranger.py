@@ -7,7 +7,7 @@ from pathlib import Path
 import django
 import httpx
 
-from tests.web.started import ADDRESS, PATIENCE, started
+from tests.web.started import ADDRESS, LONGEST_WAIT, started
 
 PAGE = (Path(__file__).parents[2] / "docs/howto/django.md").read_text("utf-8")
 BLOCKS = re.findall(r"```py\n# (\S+)\n(.*?)```", PAGE, re.DOTALL)
@@ -28,7 +28,7 @@ def test_what_the_page_says_works(tmp_path):
 
     def run(*command: str) -> None:
         with started(command, tmp_path) as done:
-            said, _ = done.process.communicate(timeout=PATIENCE)
+            said, _ = done.process.communicate(timeout=LONGEST_WAIT)
             assert done.process.returncode == 0, said
 
     run("django-admin", "startproject", "mysite", ".")
@@ -49,7 +49,7 @@ def test_what_the_page_says_works(tmp_path):
         web.says(re.compile("Quit the server"))
         address = ADDRESS.search(web.said)
         assert address is not None
-        with httpx.Client(base_url=address[0], timeout=PATIENCE) as client:
+        with httpx.Client(base_url=address[0], timeout=LONGEST_WAIT) as client:
             result = client.get("/join/ada").json()["result"]
             while (seen := client.get(f"/joined/{result}").json())["status"] != "SUCCESSFUL":
                 assert seen["status"] in ("READY", "RUNNING")
@@ -60,6 +60,6 @@ def test_what_the_page_says_works(tmp_path):
         put = "from polls.schedules import greet_daily; greet_daily(1)"
         run(*manage, "shell", "-c", put)
         with started((*manage, "mulligan", "schedules", "list"), tmp_path) as listed:
-            said, _ = listed.process.communicate(timeout=PATIENCE)
+            said, _ = listed.process.communicate(timeout=LONGEST_WAIT)
         assert "polls.tasks.count_users" in said
         assert "greet-1" in said

@@ -13,7 +13,7 @@ from mulligan.core.decide import policy_of
 from mulligan.core.job import Job
 from mulligan.core.retry import PRESETS
 from tests.doors.producers import DOORS, python
-from tests.engine.running import until
+from tests.engine.real_engine import until
 from tests.store_kit import fresh_url
 
 ENDED = ("done", "failed", "cancelled")

@@ -18,11 +18,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from tests.dst.day import live
-from tests.dst.running import Total, spread
+from tests.dst.many_seeds import Total, spread
 from tests.dst.story import tell
 from tests.dst.zoo import SEEDS, ZOO, catch
 
-STORES = {"memory": "memory://", "sqlite": "sqlite://"}
+STORES = {"memory": "memory://", "sqlite": "sqlite://", "shards": "memory://?shards=4"}
 
 
 def main() -> int:
@@ -59,7 +59,8 @@ def one(console: Console, options: argparse.Namespace) -> int:
     """One seed, told as a story."""
     planted = ZOO[options.bug].let_loose() if options.bug else contextlib.nullcontext()
     with planted:
-        day = live(options.seed, STORES[options.store])
+        store = ZOO[options.bug].store if options.bug else STORES[options.store]
+        day = live(options.seed, store)
     if options.json:
         write(
             {

@@ -14,7 +14,18 @@ from mulligan.sim.run import silence
 from tests.dst import tasks
 from tests.dst.operators import Operated
 from tests.dst.plan import Plan, drawn
-from tests.history import AnyEvent, Violation, check, in_order
+from tests.history import (
+    AnyEvent,
+    Violation,
+    breakers,
+    check,
+    in_order,
+    queues,
+    room,
+    shares,
+    turns,
+)
+from tests.history.check import INVARIANTS
 from tests.history.events import Claim, Commit, Enqueue
 
 if TYPE_CHECKING:
@@ -28,9 +39,17 @@ SELDOM = {
     "mulligan.engine.ticker.LONGEST_SLEEP": 3600.0,
     "mulligan.engine.ticker.IDLE_SLEEP": 3600.0,
     "mulligan.engine.reporter.EVERY": 300.0,
-    "mulligan.engine.store_retry.LONGEST": 120.0,
+    "mulligan.engine.loops.LONGEST": 120.0,
 }
 WOKEN_WITHIN = 1.0
+# What is promised for the jobs of each shard, and not over all.
+IN_EACH_SHARD = (
+    queues.LanesKeepOrder,
+    shares.SharesAreKept,
+    turns.KeysTakeTurns,
+    room.RoomIsUsed,
+    breakers.ProbesArePaced,  # those of the first, which has the breakers
+)
 # An answer may be slow to arrive, and a region may be cut off while it is under way.
 TOLD_WITHIN = 900.0
 
@@ -58,24 +77,27 @@ def live(seed: int, store: str = "memory://", *, as_clients: bool | None = None)
     clients = is_seen_by_clients(seed) if as_clients is None else as_clients
     before = time.process_time()
     plan = drawn(seed)
-    events, faults = lived_through(plan, store, as_clients=clients)
+    events, shards, faults = lived_through(plan, store, as_clients=clients)
     events = in_order(events) if clients else events
     violations = check(
         events,
+        [each for each in INVARIANTS if not (shards and each in IN_EACH_SHARD)],
         woken_within=WOKEN_WITHIN if plan.calm else None,
         told_within=0.0 if clients else TOLD_WITHIN,
         pools=tasks.POOL_QUEUES,
     )
+    for history in shards:
+        violations += check(history, IN_EACH_SHARD)
     seconds = time.process_time() - before
     return Day(seed, events, violations, faults, *figures(events), seconds)
 
 
 def lived_through(
     plan: Plan, store: str, *, as_clients: bool
-) -> tuple[list[AnyEvent], "Counter[str]"]:
-    """The history of a day, and how often what went wrong in it."""
+) -> tuple[list[AnyEvent], list[list[AnyEvent]], "Counter[str]"]:
+    """The history of a day, those of its shards if it has any, and how often what went wrong."""
     loop = OrderedLoop()
-    random.seed(plan.seed)  # the patience of a loop draws from it
+    random.seed(plan.seed)  # a loop that tries again draws from it
     with seldom(), silence():
         try:
             asyncio.set_event_loop(loop)
@@ -89,8 +111,9 @@ def lived_through(
             asyncio.set_event_loop(None)
             loop.close()
     faults = world.faults
+    shards = [each.events for each in world.shards]
     world.let_go()
-    return events, faults
+    return events, shards, faults
 
 
 def figures(events: list[AnyEvent]) -> tuple[int, int, int]:

@@ -109,5 +109,5 @@ class Operated(Troubled):
 
     async def _configure(self, chance: random.Random) -> str:
         queue = chance.choice(QUEUES)
-        await self._recorder.configure(queue, queue_settings(chance))
+        await self._recorder.configure(queue, self.fitted(queue_settings(chance)))
         return queue

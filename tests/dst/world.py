@@ -3,12 +3,18 @@
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
 
 from mulligan.app.schedules import put_schedule, remove_schedule
 from mulligan.core.errors import StoreError
+from mulligan.core.facts import QueueSettings
+from mulligan.core.fetch import Capped
 from mulligan.core.job import NewJob
 from mulligan.core.worker import Worker
-from mulligan.engine import Engine
+from mulligan.engine.worker import Engine
 from mulligan.sim.loop import OrderedLoop
 from mulligan.stores import make_store
 from mulligan.stores.contract import Store
@@ -25,6 +31,15 @@ PEACE = 20 * DAY
 LOOK_EVERY = 600.0
 # The limits that operators pause.
 PAUSED_LIMITS = ("account1", "window", "bucket")
+
+
+def recorded_shards(store: Any, clock: Callable[[], float]) -> list[InMemory]:
+    """The histories of the shards, each seen by itself, where the store has several."""
+    journals = []
+    for shard in store.shards.all if hasattr(store, "shards") else ():
+        journals.append(InMemory())
+        shard.store = Recorder(shard.store, Clerk(journals[-1], f"shard {shard.number}", clock))
+    return journals
 
 
 class Member:
@@ -61,6 +76,7 @@ class World:
         self.skew = 0.0
         self._as_clients = as_clients
         self._store = make_store(store, self.store_time)
+        self.shards = recorded_shards(self._store, loop.time)
         self._clerk = Clerk(self.journal, "world", loop.time)
         self._recorder = Recorder(self._store, self._clerk)
         self._members: list[Member] = []
@@ -69,6 +85,16 @@ class World:
         self._producing: list[asyncio.Future[None]] = []
         self._cutting: set[str] = set()
         self._noisy = False
+
+    def fitted(self, settings: QueueSettings) -> QueueSettings:
+        """The settings for so many shards: each has a whole cap and budget as its part."""
+        many = max(1, len(self.shards))
+        policy, budget = settings.policy, settings.budget
+        if isinstance(policy, Capped):
+            policy = Capped(policy.limit * many)
+        if budget is not None and budget.limit is not None:
+            budget = replace(budget, limit=budget.limit * many)
+        return replace(settings, policy=policy, budget=budget)
 
     def store_time(self) -> float:
         """The store's clock, which may be set forward and back."""
@@ -82,7 +108,7 @@ class World:
         """Let the day pass, and then let all that is left come to its end."""
         await self._store.open()
         for queue, settings in self.plan.queues.items():
-            await self._recorder.configure(queue, settings)
+            await self._recorder.configure(queue, self.fitted(settings))
         for name, limit in app.declared_limits.items():
             await self._recorder.set_limit(name, limit, declared=True)
         if self.plan.schedule is not None:

@@ -12,11 +12,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.chromium import browser
-from tests.browser.watching import watched
+from tests.browser.watched_page import watched
 from tests.databases import Unavailable, plugin
 from tests.django.project import postgres_database
 from tests.store_kit import require
-from tests.web.started import ADDRESS, PATIENCE, Started, started
+from tests.web.started import ADDRESS, LONGEST_WAIT, Started, started
 
 FOLDER = Path(__file__).parents[2] / "examples/django"
 MANAGE = ("python", "manage.py")
@@ -43,7 +43,7 @@ def shop(request, tmp_path: Path) -> Iterator[str]:
 def run(shop: str, *command: str, **environment: str) -> str:
     """Run a command of Django's; what it says."""
     with started((*MANAGE, *command), FOLDER, SHOP_DATABASE=shop, **environment) as it:
-        said, _ = it.process.communicate(timeout=PATIENCE)
+        said, _ = it.process.communicate(timeout=LONGEST_WAIT)
         assert it.process.returncode == 0, said
         return str(said)
 
@@ -173,7 +173,9 @@ def schedules(page: Page, address: str) -> None:
 def test_the_dashboard_by_asgi(shop):
     with (
         started(ASGI, FOLDER, SHOP_DATABASE=shop) as web,
-        httpx.Client(base_url=web.says(ADDRESS), timeout=PATIENCE, follow_redirects=True) as client,
+        httpx.Client(
+            base_url=web.says(ADDRESS), timeout=LONGEST_WAIT, follow_redirects=True
+        ) as client,
     ):
         sign_in(client)
         job = {"task": "shop.tasks.charge", "args": [1], "id": "ключ/1", "delay": 3600}

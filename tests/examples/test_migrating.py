@@ -6,13 +6,14 @@ The old queue is installed as for the benchmarks, with the same pins. Both halve
 import os
 import subprocess
 import sys
+import textwrap
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from benchmarks.installing import PEERS, install, with_npm, with_pip
+from benchmarks.environments import PEERS, install, with_npm, with_pip
 from tests.databases._redis import RedisServer
 
 EXAMPLES = Path(__file__).parents[2] / "examples/migrating"
@@ -100,3 +101,10 @@ def test_the_application_does_the_same_after_the_move(left, redis):
     folder = EXAMPLES / left / "after"
     with worker("mulligan worker tasks:app", folder, MULLIGAN, redis):
         assert run(folder, MULLIGAN, redis) == TRANSCRIPT
+
+
+@pytest.mark.parametrize("left", WORKERS)
+def test_the_page_beside_it_says_what_both_print(left):
+    page = (EXAMPLES / left / "README.md").read_text()
+    assert textwrap.indent(TRANSCRIPT, "    ") in page
+    assert WORKERS[left].partition(" --")[0].partition(" -w")[0] in page

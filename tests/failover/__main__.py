@@ -16,6 +16,9 @@ def main() -> int:
     parser.add_argument("--shards", type=int, default=16)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--wait-replicas", type=int, default=1)
+    parser.add_argument(
+        "--cut", type=float, default=0.0, help="seconds that the killed primary has no replica"
+    )
     parser.add_argument("--away", type=float, default=60.0, help="seconds, of PostgreSQL")
     asked = parser.parse_args()
     counted = asyncio.run(play(asked))
@@ -43,7 +46,8 @@ async def play(asked: argparse.Namespace) -> Counted:
     if asked.what == "cluster":
         with RedisCluster() as cluster:
             say(f"three primaries and three replicas: {cluster.hosts}")
-            troubles = [kill_a_primary(cluster), move_a_slot(cluster)]
+            kill = kill_a_primary(cluster, cut=asked.cut, shards=asked.shards)
+            troubles = [kill, move_a_slot(cluster)]
             return await go(f"{cluster.url}{query}", troubles)
     if asked.what == "sentinel":
         with RedisSentinels() as sentinels:

@@ -19,7 +19,7 @@ from tests.failover.app import RUNS, URL, work
 PROJECT = Path(__file__).parents[2]
 BATCH = 50
 # How long after the last progress a run counts as stuck.
-PATIENCE = 60.0
+LONGEST_WAIT = 60.0
 Say = Callable[[str], None]
 # Something that happens to the servers; it is told how to say what it does.
 Trouble = Callable[[Say], None]
@@ -127,7 +127,7 @@ async def until_done(app: Mulligan, part: int) -> int:
 async def until_still(app: Mulligan, jobs: int) -> int:
     """How many jobs are done when all are, or when nothing waits or runs any more."""
     seen, since = -1, time.monotonic()
-    while time.monotonic() - since < PATIENCE:
+    while time.monotonic() - since < LONGEST_WAIT:
         with suppress(StoreUnavailableError):
             stats = await app.access.acall(lambda store: store.stats())
             done = sum(stats.ended.values())

@@ -10,7 +10,7 @@ from mulligan.core.errors import StoreError, StoreUnavailableError
 from mulligan.core.finding import Finding
 from mulligan.stores import make_store
 from mulligan.stores.contract import Store
-from tests.contract.making import ANN, claim, done, jobs, names
+from tests.contract.builders import ANN, claim, done, jobs, names
 from tests.databases import RedisCluster, RedisSentinels, RedisServer
 from tests.failover.run import run
 from tests.failover.troubles import (
@@ -162,6 +162,16 @@ async def test_nothing_is_lost_when_a_primary_dies_and_a_slot_moves_while_jobs_r
     url = f"{cluster.url}?shards=4&wait_replicas=1&wait_timeout=5"
     counted = await run(url, 1500, troubles, shards=4, workers=1, say=quiet)
     assert (counted.accepted, counted.done, counted.lost) == (1500, 1500, 0)
+
+
+async def test_without_wait_replicas_what_is_lost_is_what_redis_has_lost(cluster):
+    told: list[str] = []
+    await asyncio.to_thread(cluster.until_whole)
+    trouble = kill_a_primary(cluster, "{lost}", cut=0.3, shards=4)
+    counted = await run(f"{cluster.url}?prefix=lost&shards=4", 1500, [trouble], shards=4,
+                        workers=1, say=told.append)  # fmt: skip
+    [said] = [each for each in told if "are lost" in each]
+    assert said.endswith(f", {counted.lost} are lost")
 
 
 async def test_nothing_is_lost_when_sentinels_replace_the_primary_while_jobs_run(sentinels):

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from tests.databases import RedisCluster, RedisSentinels, Server
+from tests.databases import RedisCluster, RedisSentinels, RedisServer, Server
 from tests.databases._server import LOOPBACK
 from tests.failover.run import Say, Trouble
 
@@ -12,22 +12,53 @@ REPLACED_WITHIN = 60.0
 FIRST, SECOND, THIRD = "{mulligan}", "{mulligan:shard1}", "{mulligan:shard2}"
 
 
-def kill_a_primary(cluster: RedisCluster, key: str = FIRST) -> Trouble:
-    """SIGKILL of the primary that holds the key; when it is replaced it comes back as a replica."""
+def kill_a_primary(
+    cluster: RedisCluster, key: str = FIRST, *, cut: float = 0.0, shards: int = 0
+) -> Trouble:
+    """SIGKILL of the primary that holds the key; when it is replaced it comes back as a replica.
+
+    Before that its replica is cut off for so long: what it accepts meanwhile is lost, and Redis
+    itself is asked how many jobs of its shards it had, and how many the replica has.
+    """
 
     def kill(say: Say) -> None:
         victim = cluster.holder(key)
+        held = [each for each in keys_of(key, shards) if cluster.holder(each) is victim]
+        if cut:
+            cut_off(cluster, victim, cut)
+            cluster.ask(victim, "CLIENT", "PAUSE", 60_000, "WRITE")
+        had = stored(cluster, victim, held)
         before = time.monotonic()
         victim.kill()
         say(f"kill -9 of the primary at port {victim.port}, which holds {key}")
         wait(lambda: cluster.holder(key) is not victim)
-        took = time.monotonic() - before
-        say(f"after {took:.1f} s its replica at port {cluster.holder(key).port} has taken over")
+        took, heir = time.monotonic() - before, cluster.holder(key)
+        say(f"after {took:.1f} s its replica at port {heir.port} has taken over")
+        if cut:
+            left = stored(cluster, heir, held)
+            say(f"cut off for {cut:g} s before: of {had} jobs it has {left}, {had - left} are lost")
         victim.start()
         cluster.until_whole()
         say(f"the server at port {victim.port} is back, as a replica")
 
     return kill
+
+
+def keys_of(first: str, shards: int) -> list[str]:
+    """The hash tags of so many shards, of which this is the first."""
+    return [first, *(f"{first[:-1]}:shard{number}}}" for number in range(1, shards))]
+
+
+def cut_off(cluster: RedisCluster, primary: RedisServer, seconds: float) -> None:
+    """End the connection of the replica, which may not connect again, and let that last."""
+    cluster.ask(primary, "ACL", "SETUSER", "default", "-psync", "-sync")
+    cluster.ask(primary, "CLIENT", "KILL", "TYPE", "replica")
+    time.sleep(seconds)
+
+
+def stored(cluster: RedisCluster, server: RedisServer, keys: list[str]) -> int:
+    """How many jobs the server has in these shards."""
+    return sum([int(cluster.ask(server, "HLEN", f"{key}:jobs")) for key in keys])
 
 
 def move_a_slot(cluster: RedisCluster, key: str = THIRD) -> Trouble:

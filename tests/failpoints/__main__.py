@@ -14,10 +14,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests.failpoints.performing import Performance
+from tests.failpoints.killed_play import Performance
+from tests.failpoints.one_death import Outcome
 from tests.failpoints.places import places
 from tests.failpoints.plays import EVERYWHERE, PLAYS, Play
-from tests.failpoints.running import Outcome
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mulligan import Delays, Failure, Mulligan, Retry, Settings, astep, current_job, each
-from tests.chaos.recording import Recorded, attempt, step_runs
+from tests.chaos.recorded_app import Recorded, attempt, step_runs
 from tests.failpoints.points import POINTS
 
 # Short enough that a lost lease is found soon, long enough that a slow machine keeps its own.

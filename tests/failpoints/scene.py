@@ -14,11 +14,11 @@ from mulligan.core.job import ENDED, Claim, Job
 from mulligan.core.page import Selection
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
-from mulligan.engine import Engine
+from mulligan.engine.worker import Engine
 from mulligan.stores.contract import Store
 
 LOOK_EVERY = 0.05
-PATIENCE = 60.0
+LONGEST_WAIT = 60.0
 # The lease of a worker that is dead before the play begins.
 GHOST_LEASE = 0.01
 
@@ -86,7 +86,7 @@ def work_until_ended(names: Iterable[str]) -> Part:
     """
 
     async def part(scene: Scene) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + LONGEST_WAIT
         wanted = set(names)
 
         async def over() -> bool:

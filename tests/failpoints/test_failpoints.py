@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.failpoints.performing import Performance
+from tests.failpoints.killed_play import Performance
 from tests.failpoints.places import Places, places
 from tests.failpoints.plays import PLAYS
 from tests.store_kit import require

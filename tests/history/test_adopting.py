@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import adopted_from, again, begin, claim, dead, done, job, jobs
+from tests.contract.builders import adopted_from, again, begin, claim, dead, done, job, jobs
 from tests.history import InMemory, check, in_order, line, recorded, take_stock
 from tests.history.events import Enqueue, Kept, Past
 from tests.history.story import FRESH, RETRY, Story, lease

@@ -9,7 +9,7 @@ from mulligan.core.outcome import Done
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.worker import Worker
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import job, jobs
+from tests.contract.builders import job, jobs
 from tests.history import (
     INVARIANTS,
     InFile,

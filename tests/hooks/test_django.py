@@ -3,7 +3,7 @@
 import pytest
 
 from mulligan import JobFailedError, Mulligan
-from tests.cli.running import process
+from tests.cli.command_line import process
 from tests.databases import PostgresServer
 
 APP = "tests.hooks.django_app:app"

@@ -13,7 +13,7 @@ from mulligan.core.event import EVENTS
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.worker import Worker
 from mulligan.engine import events as engine_events
-from tests.hooks.running import worked
+from tests.hooks.worker import worked
 
 REQUEST: ContextVar[str] = ContextVar("request", default="none")
 SOON = Retry(3, Delays((5,)))

@@ -19,7 +19,7 @@ from mulligan import Mulligan
 from mulligan.cli.logs import JsonLines
 from mulligan.contrib.logs import FIELDS, JobFilter, add_job_fields
 from mulligan.contrib.opentelemetry import instrument
-from tests.hooks.running import worked
+from tests.hooks.worker import worked
 
 JOB = {"task": "call", "attempt": 1, "queue": "calls", "region": "default", "lane": "fresh"}
 

@@ -12,7 +12,7 @@ from sentry_sdk.integrations.logging import LoggingIntegration
 from sentry_sdk.transport import Transport
 
 from mulligan import Delays, Mulligan, Retry, current_job
-from tests.hooks.running import worked
+from tests.hooks.worker import worked
 
 PAGE = Path(__file__).parents[2] / "docs/howto/observability.md"
 

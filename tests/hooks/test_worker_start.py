@@ -3,7 +3,7 @@
 import pytest
 
 from mulligan import Mulligan
-from tests.cli.running import run
+from tests.cli.command_line import run
 from tests.hooks import lifespan_apps
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mulligan import Mulligan
-from tests.hostile.running import QUICK
+from tests.hostile.worker import QUICK
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from mulligan import InvalidError, Mulligan
 from mulligan.core.job import NewJob, encode
 from mulligan.core.settings import Settings
-from tests.hostile.running import bare, ended, working
+from tests.hostile.worker import bare, ended, working
 
 
 class Thing:

@@ -10,10 +10,10 @@ import pytest
 
 from mulligan import Mulligan, StoreError
 from mulligan.core.facts import QueueSettings
-from tests.cli.running import APP, refused, run_all
-from tests.engine.running import until
-from tests.hostile.running import bare, ended, working
+from tests.cli.command_line import APP, refused, run_all
+from tests.engine.real_engine import until
 from tests.hostile.vandal import mongo_meta, postgres, redis, sqlite
+from tests.hostile.worker import bare, ended, working
 
 NEWER = 99
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from mulligan import Delays, Mulligan, Retry, Settings
-from tests.engine.running import until
-from tests.hostile.running import QUICK, bare, ended, working
+from tests.engine.real_engine import until
 from tests.hostile.test_arguments import Thing, Unshown, itself, nested
+from tests.hostile.worker import QUICK, bare, ended, working
 
 BAD: dict[str, tuple[Any, str]] = {
     "an object": (Thing(), "Thing is unsupported"),

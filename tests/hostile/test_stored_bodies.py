@@ -6,9 +6,9 @@ import pytest
 
 from mulligan import Delays, Mulligan, Retry
 from mulligan.core.job import encode
-from tests.cli.running import claim, gone, good
-from tests.hostile.running import QUICK, bare, ended, working
+from tests.cli.command_line import claim, gone, good
 from tests.hostile.vandal import write_body
+from tests.hostile.worker import QUICK, bare, ended, working
 
 SOON = Retry(1, Delays((0,)))
 DEEP = b"[" * 10_000 + b"]" * 10_000

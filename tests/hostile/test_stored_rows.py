@@ -17,7 +17,7 @@ from mulligan import Delays, Mulligan, Retry
 from mulligan.core.page import Selection
 from mulligan.stores.contract import Store
 from tests.hostile import vandal
-from tests.hostile.running import QUICK, bare, ended, working
+from tests.hostile.worker import QUICK, bare, ended, working
 from tests.store_kit import fresh_url
 
 SOON = Retry(1, Delays((0,)))

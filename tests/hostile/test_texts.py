@@ -5,7 +5,7 @@ import pytest
 from mulligan import Delays, Fail, InvalidError, Mulligan, Retry
 from mulligan.core.page import Selection
 from mulligan.core.settings import TEXT_LIMIT
-from tests.hostile.running import bare, ended, working
+from tests.hostile.worker import bare, ended, working
 
 TEXTS = {
     "nul": "a\0b",

@@ -8,8 +8,8 @@ import pytest
 from mulligan import Mulligan
 from mulligan.core.decide import SNOOZE_LIMIT
 from mulligan.core.job import NewJob, encode
-from tests.cli.running import good
-from tests.hostile.running import QUICK, bare, ended, working
+from tests.cli.command_line import good
+from tests.hostile.worker import QUICK, bare, ended, working
 
 NAMES = ["os.system", "builtins:eval", "antigravity.fly", "a\nb"]
 

@@ -14,7 +14,7 @@ from mulligan.app.worker import new_worker, work
 from mulligan.core.outcome import Again, Outcome, Verdict
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Store
-from tests.engine.running import until
+from tests.engine.real_engine import until
 from tests.lessons.app import LEASE, LEDGER, URL, app
 
 Moment = Literal["before", "after"]

@@ -3,7 +3,7 @@
 from mulligan.core.flow import MOST_MEMBERS
 from mulligan.core.job import Lease
 from mulligan.core.settings import BATCH_LIMIT
-from tests.contract.making import ANN, body, claim, done, job, jobs, names
+from tests.contract.builders import ANN, body, claim, done, job, jobs, names
 
 BODY = body()
 

@@ -3,7 +3,7 @@
 import pytest
 
 from mulligan import JobFailedError
-from tests.contract.making import used
+from tests.contract.builders import used
 from tests.lessons.app import (
     blocks_the_loop,
     computes,

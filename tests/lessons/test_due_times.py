@@ -12,7 +12,7 @@ from mulligan.core.fetch import RetryFirst
 from mulligan.core.lane import Lane
 from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     again,

@@ -8,7 +8,7 @@ import pytest
 from mulligan import Delays, JobHandle, Mulligan, Prepared, Retry
 from mulligan.core.decide import LOST
 from mulligan.core.job import ENDED
-from tests.engine.running import until
+from tests.engine.real_engine import until
 from tests.lessons.app import hangs_once, kills, make_app, stumbles
 from tests.lessons.processes import Processes, processes
 

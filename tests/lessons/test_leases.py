@@ -9,7 +9,7 @@ from mulligan.core.decide import LOST, decide
 from mulligan.core.limits import Limit
 from mulligan.core.outcome import Cancelled, Later, Lost, Returned
 from mulligan.core.retry import Retry
-from tests.contract.making import (
+from tests.contract.builders import (
     ANN,
     BOB,
     REAPER,

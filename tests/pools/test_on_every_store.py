@@ -7,9 +7,9 @@ import signal
 import pytest
 
 from mulligan import Mulligan
-from tests.cli.running import process, read_until
+from tests.cli.command_line import process, read_until
 from tests.pools.app import make
-from tests.pools.running import gone, pids_in, working
+from tests.pools.worker import gone, pids_in, working
 
 pytestmark = pytest.mark.prove
 TIMEOUT = 60

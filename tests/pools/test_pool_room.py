@@ -16,9 +16,9 @@ from mulligan.core.answers import Claimed
 from mulligan.core.outcome import Outcome, Result, Returned, Succeeded, Verdict
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.worker import Worker
-from mulligan.engine import Engine
 from mulligan.engine.child_messages import Run
 from mulligan.engine.pool_room import LONGEST_MOMENT, MOMENT, REST, PoolRoom
+from mulligan.engine.worker import Engine
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing.virtual import VirtualLoop
 

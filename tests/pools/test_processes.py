@@ -17,7 +17,7 @@ from mulligan.core.decide import decide
 from mulligan.core.outcome import Lost
 from mulligan.core.worker import Worker
 from tests.pools.app import make, surrounded
-from tests.pools.running import ME, gone, pids_in, until, working
+from tests.pools.worker import ME, gone, pids_in, until, working
 
 TIMEOUT = 60
 

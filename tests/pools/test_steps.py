@@ -3,7 +3,7 @@
 import pytest
 
 from tests.pools.app import make
-from tests.pools.running import gone, pids_in, working
+from tests.pools.worker import gone, pids_in, working
 
 TIMEOUT = 60
 

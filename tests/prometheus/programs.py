@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # How long a busy machine may take to start it.
-PATIENCE = 60.0
+LONGEST_WAIT = 60.0
 
 
 def installed(program: str) -> str:
@@ -67,7 +67,7 @@ class Prometheus:
 
     def until(self, query: str) -> list[dict[str, Any]]:
         """What it finds, as soon as it finds something."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + LONGEST_WAIT
         while not (found := self.query(query)):
             assert time.monotonic() < deadline, f"nothing found by {query}"
             time.sleep(0.2)
@@ -95,16 +95,16 @@ def prometheus(folder: Path, config: dict[str, Any]) -> Iterator[Prometheus]:
     try:
         url = f"http://127.0.0.1:{port}"
         until_ready(url, process, folder)
-        with httpx.Client(base_url=url, timeout=PATIENCE) as client:
+        with httpx.Client(base_url=url, timeout=LONGEST_WAIT) as client:
             yield Prometheus(client)
     finally:
         process.terminate()
-        process.wait(PATIENCE)
+        process.wait(LONGEST_WAIT)
 
 
 def until_ready(url: str, process: subprocess.Popen[bytes], folder: Path) -> None:
     """Wait until it answers; if it has ended, say why."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + LONGEST_WAIT
     while True:
         assert process.poll() is None, (folder / "prometheus.log").read_text()
         try:

@@ -16,7 +16,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from mulligan import Mulligan
-from tests.cli.running import process
+from tests.cli.command_line import process
 from tests.databases._server import Unavailable
 from tests.prometheus.programs import Prometheus, installed, prometheus, promtool
 from tests.server.process import server

@@ -18,7 +18,7 @@ from mulligan.core.limits import Limit
 from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Store
-from tests.cli.running import claim, fail, finish, new_job
+from tests.cli.command_line import claim, fail, finish, new_job
 from tests.hostile import vandal
 
 NOW = datetime.now(UTC)

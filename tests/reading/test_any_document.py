@@ -16,9 +16,9 @@ from mulligan import Mulligan
 from mulligan.core.page import Selection
 from mulligan.stores import make_store
 from mulligan.stores.contract import Store
-from tests.contract.making import ANN, ANYONE, FRESH, REAPER, RETRY, again, claim, done
-from tests.reading.asking import application, command, get, reading_commands, reading_routes
+from tests.contract.builders import ANN, ANYONE, FRESH, REAPER, RETRY, again, claim, done
 from tests.reading.documents import STATUSES, Stranger
+from tests.reading.every_reading import application, command, get, reading_commands, reading_routes
 from tests.reading.scene import schedule
 from tests.store_kit import START, VirtualClock, fresh_url, handle, with_query
 

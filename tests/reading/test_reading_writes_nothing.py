@@ -17,7 +17,8 @@ from mulligan.core.page import Selection
 from mulligan.stores import make_store
 from mulligan.stores.contract import Store
 from tests.reading import apps
-from tests.reading.asking import (
+from tests.reading.dumps import changes, dump
+from tests.reading.every_reading import (
     SCHEDULE,
     UNENDED,
     application,
@@ -26,7 +27,6 @@ from tests.reading.asking import (
     reading_commands,
     reading_routes,
 )
-from tests.reading.dumps import changes, dump
 from tests.reading.readers import Wire, listening, reader_of, without_rights
 from tests.reading.scene import add_strangers, furnish
 from tests.store_kit import STORES, fresh_url

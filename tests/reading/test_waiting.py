@@ -9,7 +9,7 @@ import pytest
 from mulligan.app.wait import LoopWaiter, until_over
 from mulligan.core.job import ENDED
 from mulligan.stores import make_store
-from tests.contract.making import begin, done, job
+from tests.contract.builders import begin, done, job
 from tests.hostile import vandal
 from tests.reading.readers import reader_of
 from tests.store_kit import fresh_url, handle

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from mulligan import Mulligan
 from mulligan.stores.contract import Store
 from tests.chaos.stand import STORES, place
-from tests.resources.sampling import Growth, growth_of, watch
-from tests.resources.working import until, worker
+from tests.resources.process_sample import Growth, growth_of, watch
+from tests.resources.worker_process import until, worker
 
 BATCH = 10_000
 EVERY = 0.25

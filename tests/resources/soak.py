@@ -12,8 +12,8 @@ import threading
 
 from tests.chaos.stand import STORES, place
 from tests.resources.backlog import done, producer
-from tests.resources.sampling import Growth, growth_of, watch
-from tests.resources.working import until, worker
+from tests.resources.process_sample import Growth, growth_of, watch
+from tests.resources.worker_process import until, worker
 
 EVERY = 1.0
 BATCH, PAUSE = 50, 0.25

@@ -10,7 +10,7 @@ import pytest
 from tests.databases import SERVERS, url_variable
 from tests.failpoints.places import places
 from tests.resources.backlog import fill, is_bounded, watched
-from tests.resources.sampling import Growth
+from tests.resources.process_sample import Growth
 from tests.resources.soak import has_flat_files, has_flat_memory, soak
 from tests.store_kit import fresh_url, require
 

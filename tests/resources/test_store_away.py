@@ -10,9 +10,9 @@ import pytest
 from mulligan.core.errors import StoreUnavailableError
 from tests.databases import SERVERS
 from tests.resources.backlog import producer
-from tests.resources.sampling import look, share_of_a_core
+from tests.resources.process_sample import look, share_of_a_core
 from tests.resources.silence import BRIEFLY, deaf, locked
-from tests.resources.working import Process, worker
+from tests.resources.worker_process import Process, worker
 from tests.store_kit import require, with_query
 
 AWAY, MOST = 6.0, 0.02

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 from mulligan import Delays, Mulligan, Retry
-from tests.hostile.running import QUICK, bare, ended, working
+from tests.hostile.worker import QUICK, bare, ended, working
 
 KEY = "k" * 32
 # What Python tells of by itself, https://docs.python.org/3/library/audit_events.html

@@ -22,7 +22,7 @@ from mulligan.server.routes import ROUTES
 from mulligan.server.service import Service
 from mulligan.server.tokens import read_tokens
 from mulligan.stores import make_store, redact
-from tests.cli.running import APP, process, run
+from tests.cli.command_line import APP, process, run
 
 CANARY = "tweety-bird-canary-0123456789abcdef"
 NOWHERE = "127.0.0.1:1"

@@ -16,7 +16,7 @@ from mulligan.core.outcome import Dead
 from mulligan.engine.job_log import log_failure, log_start
 from mulligan.stores import make_store
 from mulligan.stores.contract import Store
-from tests.cli.running import claim, do, fail, good, process, read_until, refused, run
+from tests.cli.command_line import claim, do, fail, good, process, read_until, refused, run
 
 EVIL = "x\x1b[2J\x1b]0;owned\x07\r\nFORGED all is well\u2028\x9b31m"
 CODES = ("\x1b", "\x07", "\x9b", "\r", "\u2028")

@@ -28,8 +28,8 @@ from mulligan.server.service import Service
 from mulligan.server.sessions import new_worker_id
 from mulligan.stores.contract import Store
 from mulligan.stores.signed import signed
-from tests.contract.making import REAPER, begin
-from tests.hostile.running import bare, working
+from tests.contract.builders import REAPER, begin
+from tests.hostile.worker import bare, working
 
 if TYPE_CHECKING:
     from mulligan.stores.memory import MemoryStore
@@ -172,7 +172,7 @@ async def test_a_forged_job_does_not_speak_through_a_beat(store, clock, sound):
 
 
 async def hold(store: Store, worker) -> None:
-    from tests.cli.running import claim  # noqa: PLC0415 - beside its one use
+    from tests.cli.command_line import claim  # noqa: PLC0415 - beside its one use
 
     assert await claim(store, 1, "default", worker=worker.id)
 

@@ -48,6 +48,10 @@ BUILDS_SQL = {
     ("stores/postgres/commit.py", "statement.encode()"): "from Statements",
     ("stores/postgres/schema.py", "here.encode()"): "a file of the package, the schema quoted",
     ("stores/postgres/sweep.py", "statement"): "composed by psycopg of names in constants",
+    ("sim/attempts.py", "CREATE"): "a constant of the module; nothing comes from outside",
+    ("sim/attempts.py", "INSERT"): "as above",
+    ("sim/attempts.py", "query"): "constants of the modules of sim, with parameters",
+    ("sim/attempts.py", "f'PRAGMA cache_size = -{CACHE}'"): "a constant",
     (
         "testing/scratch.py",
         "drop.format(sql.Identifier(read.schema))",

@@ -9,7 +9,7 @@ import pytest
 from mulligan.stores import make_store
 from mulligan.stores.contract import Store
 from tests.supervisor import apps
-from tests.supervisor.running import Fleet, fleet_in
+from tests.supervisor.fleet import Fleet, fleet_in
 
 
 @pytest.fixture

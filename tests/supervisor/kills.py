@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.supervisor.running import Fleet, fleet_in
+from tests.supervisor.fleet import Fleet, fleet_in
 
 
 def main() -> None:

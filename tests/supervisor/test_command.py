@@ -20,9 +20,9 @@ from mulligan.supervisor.events import Event
 from mulligan.supervisor.fleet import Kind
 from mulligan.supervisor.liveness import notify
 from mulligan.supervisor.process import command_for
-from tests.cli.running import good, good_json, process, read_until, refused
+from tests.cli.command_line import good, good_json, process, read_until, refused
 from tests.store_kit import STORES
-from tests.supervisor.running import APP
+from tests.supervisor.fleet import APP
 
 pytestmark = pytest.mark.timeout(400)
 

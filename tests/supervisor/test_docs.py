@@ -38,9 +38,10 @@ def check_command(words: list[str]) -> None:
     command.make_context(words[1], words[2:])
 
 
-def test_the_example_of_the_page_is_a_good_fleet():
-    (text,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    kinds = fleet(text).kinds
+def test_the_examples_of_the_page_are_good_fleets():
+    short, whole = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    assert (fleet(short).kinds["mail"].min, fleet(short).kinds["mail"].max_concurrent) == (2, 8)
+    kinds = fleet(whole).kinds
     assert list(kinds) == ["questions", "delayed", "importer"]
     assert (kinds["delayed"].max_runtime, kinds["delayed"].cooldown) == (3600, 60)
 

@@ -6,14 +6,14 @@ import time
 
 import pytest
 
-from tests.supervisor.running import PATIENCE, gone
+from tests.supervisor.fleet import LONGEST_WAIT, gone
 
 pytestmark = pytest.mark.timeout(400)
 
 
 def eventually(true) -> None:
     """Wait until it is true."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + LONGEST_WAIT
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -92,7 +92,7 @@ def test_a_second_supervisor_is_refused(fleet):
     first = fleet.start()
     fleet.heard("ready")
     second = fleet.start()
-    assert second.wait(PATIENCE) == 1
+    assert second.wait(LONGEST_WAIT) == 1
     said = fleet.heard("?")["text"]
     assert said.startswith(f"error: a supervisor (pid {first.pid}) runs on {fleet.state} already")
     assert first.poll() is None
@@ -256,7 +256,7 @@ def test_a_second_signal_hurries(fleet, enqueue):
     process.send_signal(signal.SIGTERM)
     fleet.heard("line", text="draining: 1 attempts")
     process.send_signal(signal.SIGTERM)
-    assert process.wait(PATIENCE) == 1
+    assert process.wait(LONGEST_WAIT) == 1
     fleet.heard("stopping", text="at once")
     assert fleet.pids() == {}
 

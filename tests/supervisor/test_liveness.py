@@ -1,7 +1,9 @@
 """A lock is held exactly as long as its process lives, and no number in a file is trusted."""
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ from mulligan.supervisor.liveness import (
     acquire,
     holders,
     is_held,
+    notify,
     read_record,
     write_record,
 )
@@ -175,3 +178,20 @@ def test_a_shell_that_opens_the_file_is_a_holder(lock):
     with lock.open() as opened, subprocess.Popen(["sleep", "600"], stdin=opened) as process:
         assert holders(lock) == [process.pid]
         process.kill()
+
+
+def test_a_service_manager_that_reads_nothing_stops_nobody(tmp_path, monkeypatch):
+    path = str(tmp_path / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", path)
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender,
+    ):
+        manager.bind(path)
+        notify("READY=1")
+        assert manager.recv(100) == b"READY=1"
+        sender.settimeout(0)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                sender.sendto(b"WATCHDOG=1", path)
+        notify("WATCHDOG=1")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.cli.running import do, process, read_until
+from tests.cli.command_line import do, process, read_until
 
 APP = "tests.tracing.apps:app"
 PRODUCE = "from tests.tracing.apps import chain; print(chain.enqueue('why').id)"

@@ -24,7 +24,7 @@ from mulligan.core.job import NO_TRACE, NewJob, traced
 from mulligan.core.page import Selection
 from mulligan.engine.ticker import Ticker
 from mulligan.stores.memory import MemoryStore
-from tests.engine.running import engine, found, until
+from tests.engine.real_engine import engine, found, until
 from tests.tracing.conftest import context, is_child, said
 
 TWICE = Retry(2, Delays((1.0, 1.0)))

@@ -13,7 +13,7 @@ from threading import Thread
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 # How long a busy machine may take to start, answer or stop.
-PATIENCE = 60
+LONGEST_WAIT = 60
 COMMANDS = {
     "fastapi": ("uvicorn", "main:api", "--port", "0"),
     "starlette": ("uvicorn", "main:web", "--port", "0"),
@@ -58,7 +58,7 @@ class Started:
     def stop(self) -> int:
         """Stop it as its users do; its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE)
+        return self.process.wait(LONGEST_WAIT)
 
     def end(self) -> None:
         """Stop it if it still runs, and read what it has said last."""
@@ -69,7 +69,7 @@ class Started:
                 self.process.kill()
                 self.process.wait()
         if self._reading is not None:
-            self._reading.join(PATIENCE)
+            self._reading.join(LONGEST_WAIT)
         assert self.process.stdout is not None
         self.process.stdout.close()
 

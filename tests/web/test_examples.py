@@ -5,7 +5,7 @@ import re
 import httpx
 import pytest
 
-from tests.web.started import COMMANDS, PATIENCE, example
+from tests.web.started import COMMANDS, LONGEST_WAIT, example
 from tests.web.test_starlette import told
 
 NAMES = list(COMMANDS)
@@ -13,7 +13,7 @@ STREAMING = ["fastapi", "starlette"]
 
 
 def client_of(address: str) -> httpx.Client:
-    return httpx.Client(base_url=address, timeout=PATIENCE, follow_redirects=True)
+    return httpx.Client(base_url=address, timeout=LONGEST_WAIT, follow_redirects=True)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -35,7 +35,7 @@ def test_an_example_enqueues_shows_progress_and_has_the_dashboard(name, tmp_path
         assert client.get("/mulligan/api/status").status_code == 401
         assert "dashboard/main.js" in client.get("/login?user=rita").text
         path = f"/mulligan/api/jobs/{job}"
-        assert client.get(path, params={"wait": PATIENCE}).json()["status"] == "done"
+        assert client.get(path, params={"wait": LONGEST_WAIT}).json()["status"] == "done"
         refused = client.post("/mulligan/api/queues/default/pause", json={})
         assert refused.status_code == 403
         client.get("/login?user=alice")

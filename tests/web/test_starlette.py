@@ -19,7 +19,7 @@ from mulligan.app.worker import new_worker, work
 from mulligan.contrib.starlette import Dashboard, Principal, get_app, job_events, lifespan
 from mulligan.core.retry import Delays, Retry
 from mulligan.server.mount import Opened
-from tests.engine.running import until
+from tests.engine.real_engine import until
 
 App = Annotated[Mulligan, Depends(get_app)]
 
@@ -154,7 +154,7 @@ async def test_a_job_is_followed_to_its_end_on_every_store(kind, store_url):
 async def streaming(opened: Opened) -> bool:
     """Whether somebody follows a job, and somebody the dashboard."""
     running = [await each._opening for each in opened.dashboards if each._opening]
-    return bool(opened.told and running and running[0].service.hub._listeners)
+    return bool(opened.job_streams and running and running[0].service.hub._listeners)
 
 
 def an_app_like(app: Mulligan) -> Mulligan:

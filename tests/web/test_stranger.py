@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.web.started import ADDRESS, PATIENCE, started
+from tests.web.started import ADDRESS, LONGEST_WAIT, started
 from tests.web.test_examples import client_of
 from tests.web.test_starlette import told
 
@@ -46,7 +46,7 @@ def test_what_the_page_says_works(section, tmp_path):
         assert client.get("/mulligan/").status_code == 401
         client.headers["x-user"] = "alice"
         assert "dashboard/main.js" in client.get("/mulligan/").text
-        shown = client.get(f"/mulligan/api/jobs/{job}?wait={PATIENCE}").json()
+        shown = client.get(f"/mulligan/api/jobs/{job}?wait={LONGEST_WAIT}").json()
         assert shown["result"] == {"month": "11", "total": "1100 EUR"}
 
 
@@ -54,7 +54,7 @@ def follow(client: httpx.Client, job: str, *, streams: bool) -> None:
     """Wait for the end of the job, by the page's own means."""
     if not streams:
         alice = {"x-user": "alice"}
-        client.get(f"/mulligan/api/jobs/{job}?wait={PATIENCE}", headers=alice)
+        client.get(f"/mulligan/api/jobs/{job}?wait={LONGEST_WAIT}", headers=alice)
         return
     events = told(client.get(f"/jobs/{job}/events").text)
     data = {"job": job, "task": "report", "status": "done", "attempt": 1}

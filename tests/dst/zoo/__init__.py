@@ -1,6 +1,17 @@
 """The bug zoo: every mistake in it is seen by the checker, within a few seeds."""
 
-from tests.dst.zoo import ends, engine, lanes, leases, limits, pools, records, schedules, turns
+from tests.dst.zoo import (
+    ends,
+    engine,
+    lanes,
+    leases,
+    limits,
+    pools,
+    records,
+    schedules,
+    shards,
+    turns,
+)
 from tests.dst.zoo.cage import SEEDS, ZOO, Bug, Caught, catch
 
 __all__ = [
@@ -17,5 +28,6 @@ __all__ = [
     "pools",
     "records",
     "schedules",
+    "shards",
     "turns",
 ]

@@ -13,11 +13,16 @@ ZOO: dict[str, "Bug"] = {}
 
 
 class Bug(NamedTuple):
-    """A mistake: its name, what it does, and the functions that are replaced to make it."""
+    """A mistake: its name, what it does, and the functions that are replaced.
+
+    It is looked for on this store, from the first seed on that may show it.
+    """
 
     name: str
     words: str
     changes: "list[Change]"
+    store: str = "memory://"
+    first: int = 0
 
     @contextmanager
     def let_loose(self) -> Iterator[None]:
@@ -44,13 +49,14 @@ class Caught(NamedTuple):
 
 
 def plant(
-    target: Any, name: str, *more: Change
+    target: Any, name: str, *more: Change, store: str = "memory://", first: int = 0
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Put the function in the place of another; its name and docstring are the bug's."""
 
     def planted(function: Callable[..., Any]) -> Callable[..., Any]:
         bug = function.__name__.replace("_", " ")
-        keep(bug, (function.__doc__ or "").strip(), Change(target, name, function), *more)
+        words = (function.__doc__ or "").strip()
+        ZOO[bug] = Bug(bug, words, [Change(target, name, function), *more], store, first)
         return function
 
     return planted
@@ -64,9 +70,9 @@ def keep(name: str, words: str, *changes: Change) -> None:
 def catch(bug: Bug, seeds: int = SEEDS, *, as_clients: bool = False) -> Caught:
     """Live through one seed after the other until the checker sees the bug."""
     with bug.let_loose(), uncollected():
-        for seed in range(seeds):
-            violations = live(seed, as_clients=as_clients).violations
+        for seed in range(bug.first, bug.first + seeds):
+            violations = live(seed, bug.store, as_clients=as_clients).violations
             if violations:
                 names = dict.fromkeys(violation.invariant for violation in violations)
-                return Caught(seed + 1, list(names))
+                return Caught(seed - bug.first + 1, list(names))
     return Caught(None, [])

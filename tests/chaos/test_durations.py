@@ -1,6 +1,6 @@
 """How long the jobs of a killed worker are left to it, by hand-made histories."""
 
-from tests.chaos.timing import longest_left
+from tests.chaos.durations import longest_left
 from tests.history import Fault
 from tests.history.story import Story, lease
 

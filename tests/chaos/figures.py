@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.chaos.faults import Faults
-from tests.chaos.judging import Judgement
+from tests.chaos.verdict import Judgement
 
 
 def summary(

@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.operating`: an operator who pauses, cancels, replays and resumes.
+"""`python -m tests.chaos.operator_process`: an operator who pauses, cancels, replays and resumes.
 
 SIGTERM ends it with nothing paused. If it is killed, the next one resumes what it has paused;
 with `--leave`, that is all that it does.
@@ -26,12 +26,12 @@ def main() -> None:
     """One thing after the other, until told to stop."""
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
-    insist(resume)
+    until_answered(resume)
     while not stopped and LEAVE not in sys.argv:
         for wish in (pause, cancel, replay):
             tried(wish)
             time.sleep(EVERY)
-        insist(resume)
+        until_answered(resume)
         time.sleep(EVERY)
     app.close()
 
@@ -79,7 +79,7 @@ def tried(wish: Callable[[], None]) -> bool:
     return True
 
 
-def insist(wish: Callable[[], None]) -> None:
+def until_answered(wish: Callable[[], None]) -> None:
     """Wish until the store answers."""
     while not tried(wish):
         time.sleep(EVERY)

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from mulligan.core.job import ENDED
 from mulligan.core.reschedule import Reschedule
-from tests.chaos.recording import HISTORY
+from tests.chaos.recorded_app import HISTORY
 from tests.failpoints.app import make_app
-from tests.failpoints.checking import Records, check, contradicted, leases_of
+from tests.failpoints.invariants import Records, check, contradicted, leases_of
 from tests.failpoints.plays import PLAYS, Play, tick
 from tests.failpoints.points import POINTS, within
 from tests.failpoints.scene import LOOK_EVERY, Scene, work_until_ended
@@ -27,11 +27,11 @@ from tests.failpoints.taps import tap
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(
-    ["tests.failpoints.running", "mulligan.stores.sqlite", "mulligan.stores.redis",
+    ["tests.failpoints.one_death", "mulligan.stores.sqlite", "mulligan.stores.redis",
      "mulligan.stores.postgres", "mulligan.stores.mongo"]
 )  # fmt: skip
 # Longer than a worker of a play goes on, so that what is wrong is seen by who looks.
-PATIENCE = 120.0
+LONGEST_WAIT = 120.0
 LOOKS = 40
 # Every worker places the next tick of the app's one periodic task.
 PLACED = {"tick": "pending"}
@@ -105,7 +105,7 @@ async def ended(process: ForkServerProcess, *, started: bool = False) -> int | N
     loop, over = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(process.sentinel, over.set)
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(LONGEST_WAIT):
             await over.wait()
     except TimeoutError:
         return None

@@ -30,7 +30,7 @@ ARGUMENTS = {"job_id": UNENDED, "queue": QUEUE}
 OTHERS = {"watch": {"job_id": ENDED}, "gather": {"job_id": GATHERING}}
 # What else is said.
 MORE = {"schedules next": (SCHEDULE,)}
-PATIENCE = 30.0
+LONGEST_WAIT = 30.0
 
 
 def reading_commands() -> Iterator[tuple[str, ...]]:
@@ -131,7 +131,7 @@ async def get(application: Any, path: str) -> tuple[int, bytes]:
     async def hear() -> dict[str, Any]:
         return first.pop() if first else await receive()
 
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(LONGEST_WAIT):
         answering = asyncio.ensure_future(application(scope, hear, send))
         beginning = asyncio.ensure_future(began.wait())
         await asyncio.wait([answering, beginning], return_when=asyncio.FIRST_COMPLETED)

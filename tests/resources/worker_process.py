@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.resources.app import URL
 
 PROJECT = Path(__file__).parents[2]
-PATIENCE = 60.0
+LONGEST_WAIT = 60.0
 Process = subprocess.Popen[bytes]
 
 
@@ -29,7 +29,7 @@ def worker(url: str) -> Iterator[Process]:
     try:
         yield process
         process.terminate()
-        process.wait(PATIENCE)
+        process.wait(LONGEST_WAIT)
     finally:
         process.kill()
         process.wait()
@@ -37,7 +37,7 @@ def worker(url: str) -> Iterator[Process]:
 
 def until(condition: Callable[[], object]) -> None:
     """Wait for it."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + LONGEST_WAIT
     while not condition():
         assert time.monotonic() < deadline, condition
         time.sleep(0.05)

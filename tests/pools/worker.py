@@ -9,7 +9,7 @@ from typing import Any
 
 from mulligan import Mulligan
 from mulligan.app.worker import new_worker, work
-from mulligan.engine import Engine
+from mulligan.engine.worker import Engine
 
 
 @asynccontextmanager

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from mulligan import Mulligan, Settings
 from mulligan.app.worker import new_worker, work
 from mulligan.core.job import Job
-from mulligan.engine import Engine
+from mulligan.engine.worker import Engine
 from mulligan.stores.contract import Store
-from tests.engine.running import until
+from tests.engine.real_engine import until
 
 QUICK = Settings(lease=4.0, beat=0.2, concurrency=5, unknown_task_delay=0.01)
 

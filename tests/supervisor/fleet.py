@@ -14,7 +14,7 @@ from typing import Any
 
 from mulligan.supervisor.liveness import holders, is_held
 
-PATIENCE = 120.0
+LONGEST_WAIT = 120.0
 # Tiny times, so that a test need not wait for any of them.
 QUICK = {"cooldown": 0, "backoff": 0.05, "backoff_max": 0.2, "drain_timeout": 20}
 
@@ -74,7 +74,7 @@ class Fleet:
 
     def until(self, wanted: Callable[[], Any]) -> Any:
         """Wait until the events make it true; what it then is."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + LONGEST_WAIT
         with self._news:
             while not (found := wanted()):
                 left = deadline - time.monotonic()
@@ -130,7 +130,7 @@ class Fleet:
     def stop(self, process: "subprocess.Popen[str]") -> int:
         """Tell a supervisor to stop; its exit code."""
         process.send_signal(signal.SIGTERM)
-        return process.wait(PATIENCE)
+        return process.wait(LONGEST_WAIT)
 
     def end_all(self) -> None:
         """Leave nothing running."""
@@ -141,7 +141,7 @@ class Fleet:
         for pid in self.pids().values():
             os.kill(pid, signal.SIGKILL)
         for listener in self._listeners:
-            listener.join(PATIENCE)
+            listener.join(LONGEST_WAIT)
 
 
 APP = "tests.supervisor.apps:app"

@@ -1,7 +1,7 @@
 """What the stores are allowed in a run, and what they are not."""
 
 from mulligan.core.counts import Count
-from tests.chaos.judging import UNWRITTEN, forgetful
+from tests.chaos.verdict import UNWRITTEN, forgetful
 from tests.history import Fault
 from tests.history.story import Story
 

@@ -17,8 +17,8 @@ from mulligan.cli.supervise import no_app_facts
 from mulligan.supervisor.fleet_file import load_fleet
 from mulligan.supervisor.liveness import holders, is_held
 from mulligan.supervisor.supervisor import Supervisor, read_state
+from tests.failpoints.one_death import LONGEST_WAIT, PROCESSES, Outcome, ended
 from tests.failpoints.points import POINTS
-from tests.failpoints.running import PATIENCE, PROCESSES, Outcome, ended
 
 SIZE = 2
 LOOK_EVERY = 0.02
@@ -132,13 +132,13 @@ async def leave_behind(kept: Kept) -> set[int]:
 
 async def complete(kept: Kept, process: ForkServerProcess) -> list[str]:
     """Wait until this supervisor says that its fleet is complete; what is wrong if it does not."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + LONGEST_WAIT
     while time.monotonic() < deadline:
         state = read_state(kept.folder / "state")
         if state is not None and state.pid == process.pid and len(kept.slots) == SIZE:
             return []
         await asyncio.sleep(LOOK_EVERY)
-    return [f"the fleet was not complete after {PATIENCE:g} s"]
+    return [f"the fleet was not complete after {LONGEST_WAIT:g} s"]
 
 
 def put_away(kept: Kept) -> None:

@@ -4,9 +4,9 @@ import asyncio
 import secrets
 from pathlib import Path
 
+from tests.failpoints.one_death import Case, Outcome, kill_at, points_of
 from tests.failpoints.places import Places
 from tests.failpoints.plays import Play
-from tests.failpoints.running import Case, Outcome, kill_at, points_of
 
 AT_A_TIME = 4
 # How often a process is sent to a point that others passed, until one dies there.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from mulligan.stores import make_store
-from tests.chaos.timing import longest_left, longest_return, longest_silence
+from tests.chaos.durations import longest_left, longest_return, longest_silence
 from tests.history import (
     INVARIANTS,
     AnyEvent,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.failpoints.supervising import kill_at, points_of
+from tests.failpoints.killed_supervisor import kill_at, points_of
 
 AT_A_TIME = 4
 
