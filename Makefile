@@ -96,6 +96,7 @@ mutation: setup ## change the code a little, and see whether a test notices
 	$(BIN)/python -m tests.mutation $(ARGS)
 
 docs: .venv/.docs ## build the site into site/, strictly, and check that it is true: examples, links
+	$(BIN)/python docs/prose.py
 	$(BIN)/python docs/build.py -q -E -W --keep-going -j auto -b html -d .venv/doctrees docs site
 	$(BIN)/python -m pytest -q tests/test_docs.py tests/cli -k 'docs or documented'
 	@echo "open site/index.html"
@@ -115,7 +116,7 @@ charts: setup ## draw the pictures of the documentation, from simulations
 	$(BIN)/mulligan simulate timeline-3 --policy retry-first --policy fifo --chart docs/images/timeline-3.svg
 
 transcripts: setup ## run the commands of docs/ anew, and write down what they print
-	$(BIN)/python -m tests.tutorial.ran
+	$(SERVERS) --stores redis,postgres -- $(BIN)/python -m tests.tutorial.ran $(ARGS)
 
 screenshots: setup ## take the pictures of the dashboard that docs/ shows, in Debian's Chromium
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
@@ -134,6 +135,12 @@ bench-results: setup ## measure how long after its commit a result reaches who w
 
 bench-progress: setup ## measure what 100 jobs that report progress cost their worker
 	$(SERVERS) --stores redis,postgres -- $(BIN)/python -m benchmarks.progress $(ARGS)
+
+bench-processes: setup ## measure what a second worker process adds to jobs of 200 µs of Python
+	$(SERVERS) --stores redis -- $(BIN)/python -m benchmarks.processes $(ARGS)
+
+bench-shards: setup ## measure what a job costs in CPU, by part, over 1, 2 and 4 shards
+	$(BIN)/python -m benchmarks.shards --stores redis,postgres $(ARGS)
 
 bench-limits: setup ## measure what limits and fairness keys cost, and whether they hold
 	$(SERVERS) --stores redis,postgres,mongo -- $(BIN)/python -m benchmarks.limits $(ARGS)

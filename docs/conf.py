@@ -57,6 +57,7 @@ autodoc_typehints = "signature"
 autodoc_class_signature = "mixed"
 python_use_unqualified_type_names = True
 add_module_names = False
+toc_object_entries_show_parents = "hide"
 python_maximum_signature_line_length = 80
 
 

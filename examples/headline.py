@@ -40,7 +40,7 @@ def run(policy: str, *, hold: bool) -> None:
     app.configure()
     jobs = [ask.enqueue(name) for name in NAMES]
     options = ["--concurrency", "1", *(["--hold-through-backoff"] if hold else [])]
-    print(f"$ mulligan worker examples.headline:app {' '.join(options)}    # policy {policy}")
+    print(f"mulligan worker examples.headline:app {' '.join(options)}    # policy {policy}")
     worker = subprocess.Popen(  # noqa: S603 - its own words
         [sys.executable, "-m", "mulligan", "worker", "examples.headline:app", *options],
         stderr=subprocess.DEVNULL,

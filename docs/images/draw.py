@@ -13,7 +13,8 @@ WIDTH = 100
 def main() -> None:
     """Read ANSI text from standard input, as `tmux capture-pane -p -e` prints it."""
     screen = Console(record=True, width=WIDTH, file=sys.stderr, force_terminal=True)
-    screen.print(Text.from_ansi(sys.stdin.read().rstrip()))
+    # an empty last line: rich cuts off what hangs below the last one
+    screen.print(Text.from_ansi(sys.stdin.read().rstrip()), end="\n\n")
     drawn = screen.export_svg(title="make demo")
     # The picture fetches nothing: the reader's own fixed-width font will do.
     drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
