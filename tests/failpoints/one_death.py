@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from mulligan.core.job import ENDED
 from mulligan.core.reschedule import Reschedule
+from mulligan.core.settings import BATCH_LIMIT
 from tests.chaos.recorded_app import HISTORY
 from tests.failpoints.app import make_app
 from tests.failpoints.invariants import Records, check, contradicted, leases_of
@@ -161,7 +162,10 @@ async def end(case: Case, scene: Scene) -> list[str]:
     for _ in range(LOOKS):
         if not wrong:
             break
-        await asyncio.sleep(LOOK_EVERY)  # what was cut off may be finished in several writes
+        # What was cut off may be finished in several writes, by any process that is alive: the
+        # worker may have stopped before it had kept house once.
+        await asyncio.sleep(LOOK_EVERY)
+        await scene.store.promote(BATCH_LIMIT)
         wrong = await check(scene, play.ends | PLACED, held, records)
     wrong += await contradicted(scene, records)
     await clear(case, scene)

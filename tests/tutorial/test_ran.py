@@ -74,3 +74,10 @@ def test_what_is_left_out_and_what_differs_between_runs_is_not_compared():
     other = "10:10:10.111 info job mwn0kzwxoxdbmm9l0000zz in 4 s by vm-a-4711-0012cd"
     assert compared(f"{job}\n…\n") == compared(other)
     assert compared("2 jobs done") != compared("3 jobs done")
+
+
+def test_a_rate_may_happen_to_be_whole():
+    rate = " send_receipt  default      23.6          2       4   0.6 ms  2.1 ms"
+    whole = " send_receipt  default        24          2       4   600 ms  2.1 s"
+    assert compared(rate) == compared(whole)
+    assert compared(rate) != compared(whole.replace("  4  ", "  5  "))

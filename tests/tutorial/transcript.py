@@ -25,6 +25,8 @@ CHANGING = (
     (r"\d\d:\d\d:\d\d(\.\d+)?", "TIME"),
     (r"\d+(\.\d+)? (ms|s|seconds|min)( ago)?\b", "SECONDS"),
     (r"in \d+\.\d+s\b", "in SECONDS"),
+    # a rate before two counts and a runtime, which may happen to be whole
+    (r"\b\d+(\.\d+)?(?= +\d+ +\d+ +SECONDS)", "NUMBER"),
     (r"\b\d+\.\d+\b", "NUMBER"),
     (r"\b(?=\w*\d)[0-9a-z]{22}\b", "ID"),
     (r"\b[\w.]+(-[\w.]+)*?-\d+-[0-9a-f]{6}\b", "WORKER"),
