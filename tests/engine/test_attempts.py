@@ -21,6 +21,7 @@ from mulligan.core.job import NewJob
 from mulligan.core.lane import Priority
 from tests.contract.builders import used
 
+UNKNOWN = b'{"task":"gone","retry":{"max_retries":0}}'
 PLAIN = Exponential(2, 2, 60, "none")
 
 
@@ -219,13 +220,26 @@ def test_an_unknown_task_is_tried_later_and_ends_as_a_dead_letter(app):
     async def known() -> None: ...
 
     with app.testing() as t:
-        stray = NewJob("stray", "default", "gone", b'{"task":"gone","retry":{"max_retries":0}}')
+        stray = NewJob("stray", "default", "gone", UNKNOWN)
         t.run(t.store.enqueue([stray]))
         job = app.job("stray")
         t.advance(60)
         assert job.status == "pending"
         t.drain()
         assert job.status == "failed"
+
+
+def test_an_unknown_task_is_told_once_a_minute_with_the_remedy(app, caplog):
+    @app.task
+    async def known() -> None: ...
+
+    with app.testing() as t:
+        t.run(t.store.enqueue([NewJob(f"s{n}", "default", "gone", UNKNOWN) for n in range(20)]))
+        t.advance(150)
+    said = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert len(said) == 3
+    assert "no live worker knows the task 'gone'" in said[0]
+    assert "import the module that declares it" in said[0]
 
 
 def test_on_dead_is_told_once_per_dead_letter(app):

@@ -53,6 +53,8 @@ BRIEFLY = 0.02
 BRIEF_TIMES = 10
 # So many of a job's snoozes are not used up while somebody knows its task.
 KEPT_SNOOZES = 10
+# How often the log says that a task is unknown, and of how many tasks it is remembered.
+LOG_EVERY, LOGGED_TASKS = 60.0, 1000
 
 # Leaves a queue to other workers, and takes nothing from it for so many seconds.
 LeaveToOthers = Callable[[str, float], Awaitable[None]]
@@ -165,11 +167,18 @@ class UnknownTasks:
     """
 
     def __init__(
-        self, delay: float, known_tasks: KnownTasks | None, leave_to_others: LeaveToOthers
+        self,
+        delay: float,
+        known_tasks: KnownTasks | None,
+        leave_to_others: LeaveToOthers,
+        *,
+        monotonic: Callable[[], float],
     ) -> None:
         self._delay = delay
         self._known_tasks = known_tasks
         self._leave_to_others = leave_to_others
+        self._monotonic = monotonic
+        self._logged: dict[str, float] = {}
 
     async def result(self, claim: Claim) -> Result:
         """How the attempt ends: the job is for another worker, is snoozed, or fails for good."""
@@ -189,12 +198,24 @@ class UnknownTasks:
             if (refused := decode_call(claim.body).refused) is not None:
                 return failed(Fail(refused, "signature"))
         if claim.snoozes < SNOOZE_LIMIT:
-            log.error(
-                "job %s: no task is named %r here; trying later",
-                claim.id,
-                claim.task,
-                extra=job_fields(claim),
-            )
+            self._log(claim)
             return Snoozed(self._delay)
         message = f"no worker knows the task {claim.task!r}; deploy one that does, then replay"
         return Failed("UnknownTask", message, non_retryable=True)
+
+    def _log(self, claim: Claim) -> None:
+        """Say that nobody knows the task: as an error once in a while, however many jobs wait."""
+        now, level = self._monotonic(), logging.DEBUG
+        if now - self._logged.get(claim.task, -LOG_EVERY) >= LOG_EVERY:
+            level = logging.ERROR
+            if len(self._logged) >= LOGGED_TASKS:
+                self._logged.clear()
+            self._logged[claim.task] = now
+        log.log(
+            level,
+            "job %s: no live worker knows the task %r, so its jobs wait; import the module that"
+            " declares it where this worker's app is, or start a worker that knows it",
+            claim.id,
+            claim.task,
+            extra=job_fields(claim),
+        )

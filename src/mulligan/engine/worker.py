@@ -128,6 +128,7 @@ class Engine:
                 settings.unknown_task_delay,
                 self._known_tasks,
                 lambda *asked: self.fetcher.leave_to_others(*asked),  # noqa: PLW0108 - made later
+                monotonic=monotonic,
             ),
             chance=chance,
             monotonic=monotonic,
