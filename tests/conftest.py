@@ -110,9 +110,15 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
 
 
-def pytest_unconfigure() -> None:
-    """Remove the stores that tests had one after the other."""
+def pytest_sessionfinish() -> None:
+    """Remove the stores that tests shared, and save what was measured.
+
+    After this hook pytest-xdist gives a test process ten seconds to exit before it kills it, which
+    is too short on a busy machine. Coverage is otherwise saved at exit, and would be lost.
+    """
     drop_all()
+    if measured := Coverage.current():
+        measured.save()
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MOST_LISTED = 1000
 MOST_KEYS = 1000
 # How many names an error lists.
-MOST_TOLD = 20
+MOST_NAMED = 20
 LONGEST_PAUSE = LONGEST_PER
 
 
@@ -156,7 +156,7 @@ async def find_limit(store: Store, name: str) -> LimitView:
     """The limit of this name; refused if none is stored that covers it."""
     found = await seen_limit(store, name)
     if found is None:
-        known = [view.name for view in await list_limits(store)][:MOST_TOLD]
+        known = [view.name for view in await list_limits(store)][:MOST_NAMED]
         there = f"there are: {', '.join(known)}" if known else "apps declare them with app.limit()"
         away = "".join(f"; {each}" for each in absent((await store.stats()).shards))
         raise UnknownLimitError(f"no limit {name!r} is stored; {there}{away}")
