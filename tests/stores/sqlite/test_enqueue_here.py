@@ -84,6 +84,18 @@ def test_what_one_write_refuses_leaves_nothing_and_hinders_nobody(ask, app, path
     assert rows(path, "SELECT count(*) FROM job") == [(2,)]
 
 
+def test_a_checkpoint_that_fails_does_not_enqueue_the_job_again(ask, path, monkeypatch):
+    def fail(*_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    ask.enqueue(0)
+    monkeypatch.setattr(wal, "FEW", 0)
+    monkeypatch.setattr(wal, "LONGEST", 1)
+    monkeypatch.setattr(wal, "checkpoint", fail)
+    assert ask.enqueue(1).created
+    assert rows(path, "SELECT count(*) FROM job") == [(2,)]
+
+
 def test_a_job_is_signed_if_the_app_signs(url, path):
     app = Mulligan(url, signing_keys=["k" * 32])
 

@@ -95,7 +95,7 @@ class Checkpointer:
         changes = self._db.total_changes
         if changes - self._changes >= FEW:
             self._changes = changes
-            with suppress(OSError):
+            with suppress(OSError, Error):
                 self._look()
 
     def _look(self) -> None:
