@@ -19,6 +19,7 @@ from mulligan.engine.chores import (
     UnservedWatch,
 )
 from mulligan.engine.committer import Committer
+from mulligan.engine.decider import Decider
 from mulligan.engine.events import Events
 from mulligan.engine.loops import cancel_tasks
 from mulligan.engine.reporter import Reporter
@@ -64,16 +65,16 @@ async def test_it_reclaims_no_more_while_what_it_reclaimed_is_not_written():
     reporter = Reporter(store)
     events = Events({}, reporter, None)
     committer = Committer(store, reporter, events, asyncio.get_running_loop().time)
-    reaper = Reaper(
-        store,
-        Worker("w"),
-        lambda claim: claim,
+    decider = Decider(
+        {},
         committer,
         events,
-        facts=cell,
-        every=0.001,
+        cell,
+        longest_wait=1.0,
         chance=random.Random(1),
+        monotonic=asyncio.get_running_loop().time,
     )
+    reaper = Reaper(store, Worker("w"), committer, decider.lost, every=0.001)
     loops = [asyncio.ensure_future(committer.run()), asyncio.ensure_future(reaper.run())]
     try:
         await store.asked.wait()

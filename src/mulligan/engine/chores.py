@@ -8,23 +8,17 @@ minute. The ticker, which places the ticks of schedules, has a file of its own.
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable
 from zlib import crc32
 
-from mulligan.core.decide import decide
 from mulligan.core.hour import KEEP_MINUTE, MINUTE, encode, minute_key, sums_at
 from mulligan.core.job import Claim
-from mulligan.core.outcome import Dead, Lost
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.unserved import unserved
 from mulligan.core.worker import Worker
-from mulligan.engine.breakers import FactsCell
 from mulligan.engine.committer import Committer
-from mulligan.engine.events import Events
-from mulligan.engine.job_log import job_fields, log_failure
+from mulligan.engine.job_log import job_fields
 from mulligan.engine.loops import StoreRetry
-from mulligan.engine.reporter import ending_of
 from mulligan.engine.slots import Slots
 from mulligan.stores.contract import Store
 
@@ -39,32 +33,27 @@ LOOK_EVERY = 30.0
 
 
 class Reaper:
-    """Looks every `every` seconds. If it dies with reclaimed jobs, another one reclaims them.
+    """Looks every `every` seconds, and has `lost` decide what becomes of each job that it reclaims.
 
-    It reclaims no more until the outcomes of what it has are written. If commits are held up, jobs
-    would otherwise pile up here, be lost again, and count as lost once more.
+    If it dies with reclaimed jobs, another one reclaims them. It reclaims no more until the
+    outcomes of what it has are written. If commits are held up, jobs would otherwise pile up here,
+    be lost again, and count as lost once more.
     """
 
     def __init__(
         self,
         store: Store,
         worker: Worker,
-        completed: Callable[[Claim], Claim],
         committer: Committer,
-        events: Events,
+        lost: Callable[[Claim], None],
         *,
-        facts: FactsCell,
         every: float,
-        chance: random.Random,
     ) -> None:
         self._store = store
         self._worker = worker
-        self._completed = completed
-        self._facts = facts
         self._committer = committer
-        self._events = events
+        self._lost = lost
         self._every = every
-        self._chance = chance
         self._store_retry = StoreRetry("reclaim")
         self.asking = False
         self.reclaimed = 0
@@ -90,13 +79,8 @@ class Reaper:
                 await asyncio.sleep(self._every)
 
     def count(self, claim: Claim) -> None:
-        """Decide a lost attempt whose job was reclaimed here."""
-        facts, claim = self._facts.current, self._completed(claim)
-        outcome = decide(claim, Lost(), facts, self._chance.random())
-        if isinstance(outcome, Dead):
-            log_failure(claim, outcome)
-        event = self._events.of_outcome(claim, outcome)
-        self._committer.add(outcome, ending_of(claim, Lost(), outcome, facts), event)
+        """Have a lost attempt decided whose job was reclaimed here."""
+        self._lost(claim)
         self.reclaimed += 1
 
 

@@ -22,6 +22,7 @@ from mulligan.engine.chores import (
     offset_of,
 )
 from mulligan.engine.committer import Committer
+from mulligan.engine.decider import Decider, LaneDepths
 from mulligan.engine.events import Events, Hooks
 from mulligan.engine.executor import Executor
 from mulligan.engine.fetcher import Fetcher
@@ -31,7 +32,7 @@ from mulligan.engine.loop_watch import LoopWatch
 from mulligan.engine.loops import OwnThread, cancel_tasks, ended_before
 from mulligan.engine.recorder import Recorder
 from mulligan.engine.reporter import Reporter
-from mulligan.engine.task_caller import Target, TaskCaller, claim_in
+from mulligan.engine.task_caller import Target, TaskCaller, TransactionalSinks, claim_in
 from mulligan.engine.threads import Threads
 from mulligan.engine.ticker import Ticker
 from mulligan.engine.tracing import Tracing
@@ -85,7 +86,6 @@ class Engine:
         self._store = store
         self._heart = heart
         self._loop = asyncio.get_running_loop()
-        chance = chance or random.Random()
         self._watch: LoopWatch | None = None
         self._threads: Threads | None = None
         if heart is not None:
@@ -112,16 +112,26 @@ class Engine:
             self._known_tasks = KnownTasks(
                 store, worker, tasks, monotonic=monotonic, longest=settings.unknown_task_delay
             )
+        task_caller = TaskCaller(store, settings, self._threads, self._watch, records=self.recorder)
+        decider = Decider(
+            tasks,
+            self.committer,
+            self.events,
+            self.breakers.facts,
+            longest_wait=settings.retry_after_limit,
+            chance=chance or random.Random(),
+            monotonic=monotonic,
+        )
         self.executor = Executor(
-            store,
             tasks,
             self.committer,
             self.reporter,
-            settings,
+            settings.concurrency,
+            decider=decider,
+            depths=LaneDepths(store, monotonic),
             events=self.events,
-            task_caller=TaskCaller(
-                store, settings, self._threads, self._watch, records=self.recorder
-            ),
+            task_caller=task_caller,
+            sinks=TransactionalSinks(store, task_caller, self.reporter, self.events, monotonic),
             recorder=self.recorder,
             pool=self._pool,
             unknown_tasks=UnknownTasks(
@@ -130,22 +140,12 @@ class Engine:
                 lambda *asked: self.fetcher.leave_to_others(*asked),  # noqa: PLW0108 - made later
                 monotonic=monotonic,
             ),
-            chance=chance,
             monotonic=monotonic,
             hold_through_backoff=hold_through_backoff,
             tracing=tracing,
         )
         self.slots = self.executor.slots
-        self.reaper = Reaper(
-            store,
-            worker,
-            self.executor.completed,
-            self.committer,
-            self.events,
-            facts=self.breakers.facts,
-            every=REAP_EVERY,
-            chance=chance,
-        )
+        self.reaper = Reaper(store, worker, self.committer, decider.lost, every=REAP_EVERY)
         self._lost_replies = LostReplies(worker, self.committer.add, self.reaper.count)
         self._heartbeat = Heartbeat(
             store,

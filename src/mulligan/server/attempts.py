@@ -30,7 +30,7 @@ from mulligan.core.outcome import (
 )
 from mulligan.core.settings import Settings
 from mulligan.core.signature import Keys
-from mulligan.engine.executor import LaneDepths
+from mulligan.engine.decider import LaneDepths
 from mulligan.engine.job_log import log_failure
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.result_gate import refusal, too_large
