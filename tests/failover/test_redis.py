@@ -6,10 +6,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from mulligan import Mulligan
 from mulligan.core.errors import StoreError, StoreUnavailableError
 from mulligan.core.finding import Finding
 from mulligan.stores import make_store
 from mulligan.stores.contract import Store
+from mulligan.testing.scratch import scratch_url
 from tests.contract.builders import ANN, claim, done, jobs, names
 from tests.databases import RedisCluster, RedisSentinels, RedisServer
 from tests.failover.run import run
@@ -147,6 +149,19 @@ async def test_doctor_says_what_a_cluster_may_lose(cluster):
     async with opened(f"{cluster.url}?prefix=doctor&shards=2&wait_replicas=1") as store:
         found = [each for each in await store.doctor() if "replica" in each.sentence]
         assert {each.level for each in found} == {"ok"}, found
+
+
+def test_a_scratch_store_is_removed_from_every_node(cluster, tmp_path):
+    def left(mark: str) -> list[str]:
+        return [key for node in cluster.primaries() for key in cluster.ask(node, "KEYS", mark)]
+
+    for url in (f"{cluster.url}?shards=4", f"redis://{cluster.hosts.split(',')[0]}/0?shards=4"):
+        with scratch_url(url, tmp_path) as scratch:
+            app = Mulligan(scratch)
+            app.configure()
+            app.close()
+            assert left("{test_*")
+        assert left("{test_*") == []
 
 
 async def test_several_hosts_that_are_no_cluster_are_refused():

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from mulligan.stores.shards import shard_urls
 from tests.store_kit import STORES, require
 
 pytest_plugins = ("pytester",)
@@ -256,6 +257,16 @@ def test_a_marker_with_several_stores_runs_a_test_on_each(project):
     assert "test_it[sqlite] PASSED" in out
     assert "the environment has no NO_SUCH_STORE" in out
     assert "4 passed, 2 skipped" in out
+
+
+@pytest.mark.parametrize("url", ["sqlite:///one.db?shards=2", "sqlite:///one.db sqlite:///two.db"])
+def test_each_shard_of_an_app_has_a_place_of_its_own(project, url):
+    project.makepyfile(test_it=ON_A_STORE.format(mark=""))
+    code, out = run(project, "-s", "-o", "asyncio_mode=auto", f"--mulligan-store={url}")
+    assert code == 0, out
+    [place] = [line.split("place ")[1] for line in out.splitlines() if "place sqlite" in line]
+    assert "one.db" not in place
+    assert len(shard_urls(place)) == 2
 
 
 def test_a_real_store_has_no_virtual_clock(project):

@@ -1,13 +1,15 @@
 """Scratch stores for tests, within the user's own: a file, a prefix, a schema, a database."""
 
+import asyncio
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from mulligan.core.errors import InvalidError
-from mulligan.stores import ENGINES, redact, scheme_of
+from mulligan.stores import ENGINES, LIST, redact, scheme_of
+from mulligan.stores.shards import shard_urls
 
 # Names of databases in MongoDB have at most 63 bytes.
 LONGEST_NAME = 40
@@ -17,8 +19,14 @@ LONGEST_NAME = 40
 def scratch_url(url: str, folder: Path) -> Iterator[str]:
     """The URL of an empty part of the store, which is removed afterwards.
 
-    Nothing else in the store is touched. SQLite's is a file in the folder.
+    Nothing else in the store is touched. SQLite's is a file in the folder. Of several shards each
+    is one by itself.
     """
+    if LIST.search(url) is not None:
+        with ExitStack() as stack:
+            parts_of = [stack.enter_context(scratch_url(each, folder)) for each in shard_urls(url)]
+            yield " ".join(parts_of)
+        return
     if scheme_of(url) not in ENGINES:
         known = ", ".join(f"{name}://" for name in ENGINES)
         raise InvalidError(f"store {redact(url)!r} does not begin with one of {known}")
@@ -29,7 +37,8 @@ def scratch_url(url: str, folder: Path) -> Iterator[str]:
         case "memory":
             yield "memory://"
         case "sqlite":
-            yield f"sqlite:///{folder / f'{mark}.db'}"
+            shards = f"?shards={given['shards']}" if "shards" in given else ""
+            yield f"sqlite:///{folder / f'{mark}.db'}{shards}"
         case "redis":
             prefix = ":".join(filter(None, (given.get("prefix"), mark)))
             with removed(with_query(url, prefix=prefix), remove_keys) as made:
@@ -61,16 +70,32 @@ def with_query(url: str, **more: str) -> str:
 
 
 def remove_keys(url: str) -> None:
-    """Delete the keys of this URL's prefix in Redis."""
-    import redis  # noqa: PLC0415 - a driver is needed only where its server is
+    """Delete the keys of this URL's prefix in Redis, of each shard where they are."""
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        for each in shard_urls(url):
+            runner.run(remove_keys_of_shard(each))
 
-    from mulligan.stores.redis.url import read_url  # noqa: PLC0415 - as above
+
+async def remove_keys_of_shard(url: str) -> None:
+    """Delete the keys of one prefix, from the node of a cluster that holds them."""
+    from mulligan.stores.redis.connection import Server  # noqa: PLC0415 - a driver is needed
+    from mulligan.stores.redis.url import read_url  # noqa: PLC0415 - only where its server is
 
     read = read_url(url)
-    with redis.Redis.from_url(read.driver) as client:
-        keys = list(client.scan_iter(f"{read.tag}*", count=1000))
-        if keys:
-            client.delete(*keys)
+    server = Server(read)
+    try:
+        await server.command("EXISTS", f"{read.tag}:layout")  # a scan is sent to no other node
+        cursor = b"0"
+        while True:
+            cursor, keys = await server.command(
+                "SCAN", cursor, "MATCH", f"{read.tag}*", "COUNT", 1000
+            )
+            if keys:
+                await server.command("DEL", *keys)
+            if int(cursor) == 0:
+                return
+    finally:
+        await server.close()
 
 
 def drop_schema(url: str) -> None:

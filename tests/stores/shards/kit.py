@@ -1,5 +1,6 @@
 """Shards of memory that a test can take away, and that count what they are asked."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +11,12 @@ from mulligan.stores.shards import ShardedStore
 
 
 class Switched:
-    """A store of memory that answers, or is `down`."""
+    """A store of memory that answers, or is `down`, or says nothing for so many seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.url = "memory://"
         self.down = False
+        self.silent = 0.0
         self.asked: Counter[str] = Counter()
         self.store = MemoryStore(clock=clock)
 
@@ -23,6 +25,7 @@ class Switched:
 
         async def ask(*args: Any, **options: Any) -> Any:
             self.asked[name] += 1
+            await asyncio.sleep(self.silent)
             if self.down:
                 raise StoreUnavailableError("nobody answers")
             return await operation(*args, **options)

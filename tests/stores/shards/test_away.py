@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -15,8 +15,9 @@ from mulligan.engine.breakers import Ending
 from mulligan.engine.committer import Committer
 from mulligan.engine.events import Events
 from mulligan.engine.reporter import Reporter
+from mulligan.sim.loop import OrderedLoop
 from mulligan.stores.shards import connection
-from tests.contract.builders import ANN, claim, done, job, jobs, names
+from tests.contract.builders import ANN, BOB, claim, done, job, jobs, names
 from tests.stores.shards.kit import Switched, spread
 
 
@@ -32,6 +33,14 @@ async def three(store, shards):
     await store.enqueue(jobs(*(tagged("j", number) for number in range(4))))
     shards[2].down = True
     return store
+
+
+@pytest.fixture
+def virtual() -> Iterator[OrderedLoop]:
+    """A loop whose time passes when all wait."""
+    loop = OrderedLoop()
+    yield loop
+    loop.close()
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -112,6 +121,46 @@ async def test_a_task_looks_for_it_and_wakes_who_sleeps(shards, clock):
     await asyncio.wait_for(waiting, 5)
     assert names(await claim(store, demand=10)) == ["2_j"]
     await store.close()
+
+
+def test_a_silent_shard_costs_no_lease_in_the_others(virtual):
+    async def play() -> list[float]:
+        shards = [Switched(virtual.time) for _ in range(3)]
+        store = spread(virtual.time, *shards, url="redis://shards-silent")
+        await store.open()
+        await store.enqueue(jobs("0_j", "1_j"))
+        held = [each.lease for each in (await claim(store, demand=10)).claims]
+        shards[1].silent = 2 * ANN.lease
+        took = []
+        for _ in range(4):
+            began = virtual.time()
+            assert (await store.beat(ANN, held)).lost == []
+            took.append(virtual.time() - began)
+            await asyncio.sleep(ANN.lease / 3)
+        assert [shard.asked["beat"] for shard in shards] == [4, 1, 4]
+        assert await shards[0].reclaim(10, BOB) == []
+        shards[1].silent = 0.0
+        await asyncio.sleep(2 * ANN.lease)
+        await store.beat(ANN, held)
+        assert await shards[1].reclaim(10, BOB) == []
+        await store.close()
+        return took
+
+    took = virtual.run_until_complete(play())
+    assert took == [pytest.approx(ANN.lease / 3), 0.0, 0.0, 0.0]
+
+
+def test_where_all_shards_are_slow_a_beat_waits_for_them(virtual):
+    async def play() -> float:
+        shards = [Switched(virtual.time) for _ in range(3)]
+        store = spread(virtual.time, *shards, url="redis://shards-slow")
+        await store.open()
+        for shard in shards:
+            shard.silent = ANN.lease
+        await store.beat(ANN, [])
+        return float(virtual.time())
+
+    assert virtual.run_until_complete(play()) == pytest.approx(ANN.lease)
 
 
 async def test_one_that_is_another_when_it_is_back_stays_away(store, shards, clock):

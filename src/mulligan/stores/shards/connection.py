@@ -186,11 +186,15 @@ class Shards:
             (shard.number, each[0]) for shard, each in zip(asked, answers, strict=True) if each
         ]
         if not found and (among is None or len(asked) == self.count):
-            away = next((shard for shard in self.all if shard.away is not None), self.all[HOME])
-            raise StoreUnavailableError(
-                f"no shard answers; shard {away.number} ({away.shown}): {away.away}"
-            )
+            raise self.none_answers()
         return found
+
+    def none_answers(self) -> StoreUnavailableError:
+        """What is raised where no shard answers."""
+        away = next((shard for shard in self.all if shard.away is not None), self.all[HOME])
+        return StoreUnavailableError(
+            f"no shard answers; shard {away.number} ({away.shown}): {away.away}"
+        )
 
     async def tried(
         self, shard: Shard, operation: Callable[[Shard], Awaitable[T]]

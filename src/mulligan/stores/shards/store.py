@@ -32,6 +32,7 @@ from mulligan.stores.shards import (
     schema,
     workers,
 )
+from mulligan.stores.shards.beats import Beats
 from mulligan.stores.shards.connection import Shards
 from mulligan.stores.shards.wakeup import WorkerSleep
 from mulligan.stores.watches import Tell, Watch
@@ -56,6 +57,7 @@ class ShardedStore:
         self.shards = Shards(url, stores, clock, inline=inline)
         self.shards.on_return = partial(schema.welcome, self.shards)
         self._sleeps: dict[str, WorkerSleep] = {}
+        self._beats = Beats()
 
     async def open(self, *, read_only: bool = False) -> None:
         await schema.prepare(self.shards, read_only=read_only)
@@ -64,6 +66,7 @@ class ShardedStore:
         for sleep in self._sleeps.values():
             await sleep.end()
         self._sleeps.clear()
+        await self._beats.end()
         await self.shards.close()
 
     async def shard_of(self, job: str) -> int | None:
@@ -91,7 +94,7 @@ class ShardedStore:
         return await commit.record(self.shards, recordings) if recordings else []
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
-        return await workers.beat(self.shards, worker, holding)
+        return await workers.beat(self.shards, self._beats, worker, holding)
 
     async def leave(self, worker: Worker) -> None:
         sleep = self._sleeps.pop(worker.id, None)

@@ -7,6 +7,7 @@ from mulligan.core.facts import Facts
 from mulligan.core.job import Claim, Lease
 from mulligan.core.shard_merge import merged_facts
 from mulligan.core.worker import Worker
+from mulligan.stores.shards.beats import Beats
 from mulligan.stores.shards.connection import Shard, Shards
 from mulligan.stores.shards.locate import found_at
 from mulligan.stores.shards.schema import check_not_grown
@@ -31,12 +32,12 @@ async def together(shards: Shards, known: Sequence[tuple[int, Facts]]) -> Facts:
     return merged_facts([each for _, each in known], epoch)
 
 
-async def beat(shards: Shards, worker: Worker, holding: Sequence[Lease]) -> Beat:
+async def beat(shards: Shards, beats: Beats, worker: Worker, holding: Sequence[Lease]) -> Beat:
     """Keep the worker's leases in all shards."""
     held: dict[int, list[Lease]] = {}
     for lease in holding:
         held.setdefault(shards.where(lease.job), []).append(lease)
-    answers = await shards.each(lambda shard: shard.store.beat(worker, held.get(shard.number, ())))
+    answers = await beats.answered(shards, worker, held)
     lost = [lease for _, beat in answers for lease in beat.lost]
     if lost:
         lost = [lease for lease in lost if not await is_held(shards, worker, lease)]
