@@ -130,6 +130,13 @@ async def test_a_limit_of_a_home_is_set_paused_and_reset_while_jobs_wait(homed):
     assert str((await limits.areset("tenant:*")).in_force) == "1 at a time, in shard 2"
 
 
+def test_a_schedule_with_limits_of_another_home_is_refused_before_any_job_has_named_them(homed):
+    serve = list(homed.tasks.values())[3]
+    with pytest.raises(InvalidError, match="its call names limits of shard 2"):
+        homed.schedules.put("nightly", serve.call("t0"), every=60)
+    assert homed.schedules.list() == []
+
+
 def test_an_app_of_one_store_takes_a_home_and_refuses_two_for_one_job():
     app: Any = Mulligan("memory://")
     app.limit("a", concurrency=1, home=3)

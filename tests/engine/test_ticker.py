@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from mulligan.app.schedules import put_schedule
+from mulligan.core.errors import InvalidError
 from mulligan.core.known_tasks import DECLARES
 from mulligan.core.page import Selection
 from mulligan.core.reschedule import Reschedule
@@ -306,3 +307,27 @@ async def test_an_edit_wakes_a_ticker_through_the_epoch(store):
         await asyncio.wait_for(looked.wait(), 10)
     finally:
         running.cancel()
+
+
+async def test_a_schedule_that_the_store_refuses_is_told_once_and_holds_up_no_other(
+    store, clock, caplog, monkeypatch
+):
+    for name in ("bad", "tidy"):
+        await keep(store, replace(TIDY, name=name), MINUTE)
+    carry_out = store.reschedule
+
+    async def refuse_bad(change: Reschedule) -> bool:
+        if change.name == "bad":
+            raise InvalidError("its home is elsewhere")
+        return bool(await carry_out(change))
+
+    monkeypatch.setattr(store, "reschedule", refuse_bad)
+    clock.now = MINUTE + 61
+    ticker = ticker_of(store)
+    with caplog.at_level(logging.ERROR):
+        for _ in range(2):
+            await ticker.look()
+    assert tick_id("tidy", MINUTE + 120) in await placed(store)
+    assert [each.message for each in caplog.records] == [
+        "schedule bad does not tick: its home is elsewhere"
+    ]

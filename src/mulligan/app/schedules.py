@@ -57,6 +57,7 @@ class Schedules:
     ) -> ScheduleView:
         """Store a schedule, or replace the one of this name; as `put`."""
         schedule = self._made(name, call, cron, every, timezone, catch_up)
+        await self._app.store_limits()
         await self._app.access.acall(lambda store: put_schedule(store, schedule))
         return await self._found(name)
 

@@ -162,6 +162,22 @@ def check_settings(queue: str, settings: QueueSettings, count: int) -> None:
             )
 
 
+def check_scheduled(name: str, job: NewJob, homes: Mapping[str, int] = NO_HOMES) -> None:
+    """Refuse a schedule whose ticks would have another home than the schedule."""
+    if job.unique_key is not None:
+        raise InvalidError(
+            f"schedule {name!r}: its call has the unique key {job.unique_key!r}, whose home may be"
+            " another shard than that of schedules; leave unique_key away, as a schedule places"
+            " each tick once"
+        )
+    home = home_of_limits(limits_of(job), homes)
+    if home:
+        raise InvalidError(
+            f"schedule {name!r}: its call names limits of shard {home}, and schedules live in shard"
+            f" {HOME}; let it call a task without limits that enqueues the other"
+        )
+
+
 def divided(plan: ClaimPlan, shard: int, count: int) -> ClaimPlan:
     """The plan as one shard walks it: with its part of each cap and budget."""
     if count == 1 or not plan.limit_keys:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from mulligan.core.errors import StoreError
+from mulligan.core.errors import InvalidError, StoreError
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.known_tasks import DECLARE_EVERY, DECLARES, KEEP_DECLARED, read_declared
 from mulligan.core.reschedule import Reschedule
@@ -101,8 +101,8 @@ class Ticker:
             elif not self._may_tick(each):
                 continue
             elif (change := tick(each, now)) is not None:
-                await self._apply(change)
-                pauses.append(0.0)  # a batch of missed ticks may not have been the last
+                if await self._placed(change):
+                    pauses.append(0.0)  # a batch of missed ticks may not have been the last
             elif (pause := look_again_in(each.schedule, now, self._offset)) is not None:
                 pauses.append(pause)
         return min(max(min(pauses), SHORTEST_SLEEP), LONGEST_SLEEP)
@@ -176,6 +176,18 @@ class Ticker:
             self._warned.add(name)
             log.error("schedule %s does not tick here: %s", name, reason)
         return not reason
+
+    async def _placed(self, change: Reschedule) -> bool:
+        """Place ticks; False if the store refuses them, which holds up no other schedule."""
+        try:
+            await self._apply(change)
+        except InvalidError as error:
+            if change.name not in self._warned:
+                self._warned.add(change.name)
+                log.error("schedule %s does not tick: %s", change.name, error)  # noqa: TRY400
+            return False
+        self._warned.discard(change.name)
+        return True
 
     async def _apply(self, change: Reschedule | None) -> bool:
         """Carry the change out; False if another process was first."""

@@ -5,6 +5,8 @@ import pytest
 from mulligan.core.errors import InvalidError, StoreUnavailableError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Capped
+from mulligan.core.schedule import Schedule, template
+from mulligan.core.ticks import put
 from mulligan.stores import make_store, redact
 from mulligan.stores.shards import shard_urls
 from tests.contract.builders import claim, job, jobs, names
@@ -50,6 +52,15 @@ async def test_an_app_grows_while_it_runs_and_names_keep_their_home(store, shard
     assert [each.created for each in again] == [False, False, True]
     assert more[6].jobs == ["6_new"]
     assert sorted(names(await claim(grown, demand=10))) == ["1_old", "6_new", "mine", "order-7"]
+
+
+async def test_an_app_with_a_schedule_that_no_shards_could_place_is_not_spread(shards, clock):
+    first = shards[0].store
+    keyed = Schedule("keyed", *template(job("x", unique_key="k")), every=60.0)
+    await first.reschedule(put(None, keyed, clock.now))
+    with pytest.raises(InvalidError, match=r"schedule 'keyed'.*leave unique_key away"):
+        await spread(clock, *shards).open()
+    assert set(first.state.schedules) == {"keyed"}
 
 
 async def test_a_process_with_the_shorter_list_stops(store, shards, clock):

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 
 from mulligan.core.errors import InvalidError, UnknownJobError
 from mulligan.core.facts import QueueSettings
@@ -12,7 +13,9 @@ from mulligan.core.outcome import LimitUse
 from mulligan.core.page import Selection
 from mulligan.core.record import Record, Recording
 from mulligan.core.reschedule import Reschedule
+from mulligan.core.schedule import Schedule, template
 from mulligan.core.shards import tagged
+from mulligan.core.ticks import put
 from mulligan.core.worker import Worker
 from tests.contract.builders import (
     ANN,
@@ -235,6 +238,20 @@ async def test_schedules_are_in_the_first_shard_and_the_cards_are_none(store):
     keyed = Reschedule("keyed", None, b"{}", place=(job("keyed@1", unique_key="k"),))
     with pytest.raises(InvalidError, match="leave unique_key away"):
         await store.reschedule(keyed)
+
+
+async def test_a_schedule_whose_ticks_could_not_be_placed_is_refused_before_it_is_stored(
+    store, clock
+):
+    keyed = Schedule("keyed", *template(job("x", unique_key="k")), every=60.0)
+    with pytest.raises(InvalidError, match="leave unique_key away"):
+        await store.reschedule(put(None, keyed, clock.now))
+    await store.set_limit("elsewhere", Limit(concurrency=1, home=1), declared=True)
+    limited = Schedule("limited", *template(job("x", limits='{"elsewhere":1}')), every=60.0)
+    with pytest.raises(InvalidError, match="its call names limits of shard 1"):
+        await store.reschedule(put(None, limited, clock.now))
+    assert await store.schedules() == {}
+    assert await store.reschedule(put(None, replace(limited, paused=True), clock.now))
 
 
 async def test_workers_of_a_new_region_are_refused_once_in_all_shards(store):

@@ -80,4 +80,5 @@ class Beats:
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:  # plain code, which has no loop, has none
+            await asyncio.gather(*tasks, return_exceptions=True)

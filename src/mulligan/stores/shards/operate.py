@@ -2,16 +2,17 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from mulligan.core.errors import InvalidError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.health import Breaker, changes_plans
+from mulligan.core.job import NewJob
 from mulligan.core.limit_homes import limits_of
 from mulligan.core.reschedule import Reschedule
+from mulligan.core.schedule import read_schedules
 from mulligan.core.settings import check_batch
-from mulligan.core.shards import CARD, HOME, HOMES, check_settings
+from mulligan.core.shards import CARD, HOME, HOMES, check_scheduled, check_settings
 from mulligan.stores.contract import Store
 from mulligan.stores.shards.connection import Operation, Shard, Shards, by_shard
-from mulligan.stores.shards.enqueue import homes_of
+from mulligan.stores.shards.named_limits import know
 from mulligan.stores.shards.schema import refuse_older_plans
 
 
@@ -43,22 +44,22 @@ async def switch(shards: Shards, queue: str, region: str, before: Breaker, after
 
 
 async def reschedule(shards: Shards, change: Reschedule) -> bool:
-    """Replace the record of a schedule, and its ticks, in the home of schedules."""
-    for job in change.place:
-        if job.unique_key is not None:
-            raise InvalidError(
-                f"schedule {change.name!r}: its call has the unique key {job.unique_key!r}, whose"
-                " home may be another shard than that of schedules; leave unique_key away, as a"
-                " schedule places each tick once"
-            )
-    homes = await homes_of(shards, change.place)
-    for job, home in zip(change.place, homes, strict=True):
-        if home != HOME and limits_of(job):
-            raise InvalidError(
-                f"schedule {change.name!r}: its call names limits of shard {home}, and schedules"
-                f" live in shard {HOME}; let it call a task without limits that enqueues the other"
-            )
+    """Replace the record of a schedule, and its ticks, in the home of schedules.
+
+    One that ticks is refused when it is stored if its ticks could not be placed there.
+    """
+    calls = [*change.place, *called_by(change)]
+    await know(shards, {name for job in calls for name in limits_of(job)})
+    for job in calls:
+        check_scheduled(change.name, job, shards.memory.limit_homes)
     return await shards.home_at(lambda store: store.reschedule(change))
+
+
+def called_by(change: Reschedule) -> list[NewJob]:
+    """The call of the schedule as it will be, if it ticks."""
+    records = {} if change.after is None else {change.name: change.after}
+    found = [each.schedule for each in read_schedules(records).values()]
+    return [each.new_job(each.name, 0.0) for each in found if each.state == "active"]
 
 
 async def schedules(shards: Shards) -> dict[str, bytes]:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from mulligan.core.errors import InvalidError, StoreUnavailableError
 from mulligan.core.limit_homes import read_homes
 from mulligan.core.reschedule import Reschedule
+from mulligan.core.schedule import read_schedules
 from mulligan.core.shards import (
     CARD,
     HOME,
@@ -18,6 +19,7 @@ from mulligan.core.shards import (
     Card,
     Layout,
     check_cards,
+    check_scheduled,
     check_settings,
     first_of,
     read_card,
@@ -97,6 +99,8 @@ async def write_cards(shards: Shards, known: list[Card | None]) -> None:
     home = shards.all[HOME].store
     for queue, settings in (await home.facts()).queues.items():
         check_settings(queue, settings, shards.count)
+    for name, stored in read_schedules(await home.schedules()).items():
+        check_scheduled(name, stored.schedule.new_job(name, 0.0))
     used = known[HOME] is None and is_used(await home.stats())
     first = first_of(known, used=used, count=shards.count)
     apps = [card.app for card in known if card is not None]
