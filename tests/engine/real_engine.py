@@ -7,10 +7,11 @@ from typing import Any
 
 from mulligan import Mulligan, Settings
 from mulligan.core.answers import Claimed
-from mulligan.core.job import Job
+from mulligan.core.job import Claim, Job
 from mulligan.core.outcome import Outcome, Returned, Verdict
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.worker import Worker
+from mulligan.engine.claim_runner import HeldClaim
 from mulligan.engine.worker import Engine
 from mulligan.stores.contract import Store
 from mulligan.stores.memory import MemoryStore
@@ -43,6 +44,30 @@ async def engine(
         if not made.stopping:
             made.stop()
         await running
+
+
+def held_claim(job: str) -> HeldClaim:
+    """A claim that a worker holds."""
+    return HeldClaim(
+        Claim(
+            id=job,
+            token=1,
+            queue="q",
+            task="t",
+            body=b"{}",
+            region="r",
+            priority=0,
+            scope="r",
+            lane_priority=0,
+            due=0.0,
+            retry_count=0,
+            replay=0,
+            snoozes=0,
+            worker="w",
+            worker_region="r",
+            started_at=0.0,
+        )
+    )
 
 
 async def ended(store: Store, *jobs: str) -> list[str]:

@@ -8,16 +8,10 @@ from typing import Any
 import pytest
 
 from mulligan import Mulligan, Settings, current_job
-from mulligan.engine.own_task import OwnTask
+from mulligan.engine.claim_runner import OwnTask
 from mulligan.stores.memory import MemoryStore
-from tests.engine.real_engine import ended, engine, enqueued
+from tests.engine.real_engine import ended, engine, enqueued, held_claim
 from tests.engine.test_claim_runner import LEFT_BEHIND
-
-
-class Holder:
-    """Who is told of the task."""
-
-    task: "asyncio.Task[None] | None" = None
 
 
 class Started:
@@ -28,10 +22,10 @@ class Started:
     ) -> None:
         self._then = then
         self._ends = 0
-        holder = Holder()
-        OwnTask(work, self._end).start(asyncio.get_running_loop(), copy_context(), holder)
-        assert holder.task is not None
-        self.task = holder.task
+        held = held_claim("q1")
+        OwnTask(work, self._end).start(asyncio.get_running_loop(), copy_context(), held)
+        assert held.task is not None
+        self.task = held.task
 
     def ended(self) -> int:
         """How often it has ended so far."""

@@ -4,20 +4,14 @@ import asyncio
 from typing import Any
 
 from mulligan import Mulligan, Settings
-from mulligan.core.job import Claim
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.engine import fetcher
-from mulligan.engine.claim_runner import HeldClaim
-from mulligan.engine.prefetch import AHEAD, LONGEST_WAIT, SHORT, Prefetch
+from mulligan.engine.slots import AHEAD, LONGEST_WAIT, SHORT, Prefetch
 from mulligan.engine.worker import Engine
 from mulligan.testing.virtual import VirtualLoop
-from tests.engine.real_engine import Watched, ended, engine, enqueued, until
+from tests.engine.real_engine import Watched, ended, engine, enqueued, held_claim, until
 
 TWO_SLOTS = Settings(lease=5, beat=0.1, concurrency=2)
-
-
-def held(name: str) -> HeldClaim:
-    return HeldClaim(Claim(name, 1, "q", "t", b"{}", "r", 0, "r", 0, 0.0, 0, 0, 0, "w", "r", 0.0))
 
 
 class Slots:
@@ -77,8 +71,8 @@ def test_no_more_wait_than_a_store_gives_at_a_time():
 def test_what_waits_starts_in_the_order_of_claims():
     async def play() -> None:
         slots = Slots()
-        slots.prefetch.add([held("a"), held("b")])
-        slots.prefetch.add([held("c")])
+        slots.prefetch.add([held_claim("a"), held_claim("b")])
+        slots.prefetch.add([held_claim("c")])
         slots.prefetch.start_next()
         slots.prefetch.start_next()
         assert (slots.started, len(slots.prefetch)) == (["a", "b"], 1)
@@ -93,10 +87,10 @@ def test_what_has_waited_too_long_is_given_back_with_all_behind_it():
     async def play() -> None:
         slots = Slots()
         slots.prefetch.learn(0.0)
-        slots.prefetch.add([held("a"), held("b")])
+        slots.prefetch.add([held_claim("a"), held_claim("b")])
         await asyncio.sleep(LONGEST_WAIT / 2)
         slots.prefetch.start_next()
-        slots.prefetch.add([held("c")])
+        slots.prefetch.add([held_claim("c")])
         await asyncio.sleep(LONGEST_WAIT)
         assert slots.started == ["a"]
         assert sorted(slots.returned) == ["b", "c"]
@@ -110,7 +104,7 @@ def test_what_moves_on_is_not_given_back():
         slots = Slots()
         slots.prefetch.learn(0.0)
         for number in range(20):
-            slots.prefetch.add([held(str(number))])
+            slots.prefetch.add([held_claim(str(number))])
             await asyncio.sleep(LONGEST_WAIT / 2)
             slots.prefetch.start_next()
         assert slots.started == [str(number) for number in range(20)]
@@ -165,7 +159,7 @@ async def test_what_is_given_back_wakes_another_worker_and_not_the_one_that_has_
     monkeypatch,
 ):
     monkeypatch.setattr(fetcher, "LONGEST_SLEEP", 3600.0)
-    monkeypatch.setattr("mulligan.engine.prefetch.LONGEST_WAIT", 0.5)
+    monkeypatch.setattr("mulligan.engine.slots.LONGEST_WAIT", 0.5)
     app, store, release = Mulligan("memory://"), Watched(), asyncio.Event()
     short, long = short_and_long(app, release)
 
