@@ -6,7 +6,9 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from mulligan.core.checks import rounded
 from mulligan.core.errors import StoreError, StoreUnavailableError
@@ -37,7 +39,7 @@ T = TypeVar("T")
 _BUSY = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL"})
 
 
-class Work(NamedTuple):
+class Work(Struct, frozen=True):
     """An operation: what to do inside its transaction, and whether it writes.
 
     One that is `alone` has its own transaction, and is not repeated because another failed. One
@@ -56,7 +58,7 @@ class Work(NamedTuple):
         return self.writes and not self.alone
 
 
-class Reply(NamedTuple):
+class Reply(Struct, frozen=True):
     """What became of an operation."""
 
     value: Any
@@ -82,27 +84,6 @@ class Connection:
             self.wal.close()
         self._db.close()
 
-    def write(self, call: Callable[[Transaction], T]) -> tuple[T, Sequence[WakeUp | Ended]]:
-        """Do one operation that writes, in the fewest steps; gives its answer and whom to wake.
-
-        Raises what SQLite raises, also that the file is locked, and then nothing is written: `run`
-        knows what to do about it.
-        """
-        db = self._db
-        db.execute("BEGIN IMMEDIATE")
-        try:
-            tx = Transaction(db, rounded(self._clock()))
-            value = call(tx)
-            pick(tx)
-            db.execute("COMMIT")
-        except BaseException:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            raise
-        if self._checkpointer is not None:
-            self._checkpointer.look()
-        return value, [*tx.wakeups, Ended(tx.ended)] if tx.ended else tx.wakeups
-
     def run(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp | Ended]]:
         """Do the operations, several in one transaction where that is possible.
 
@@ -125,37 +106,12 @@ class Connection:
                 wakeups += picked
         return replies, wakeups
 
-    def _run_together(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp | Ended]]:
-        try:
-            return retry_while_locked(lambda: self._transact(works), self._url.path)
-        except StoreError as error:
-            if not self._is_repaired(error):
-                self._check_version(error)
-                raise
-        return retry_while_locked(lambda: self._transact(works), self._url.path)
+    def transact(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp | Ended]]:
+        """Do the operations in one transaction; gives their answers and whom to wake.
 
-    def _is_repaired(self, error: StoreError) -> bool:
-        """Whether it failed because of what another program wrote, and may succeed now."""
-        if NO_TEXT in str(error) and self._db.text_factory is str:
-            # From now on what is no UTF-8 is read as far as possible.
-            self._db.text_factory = decode_leniently
-            return True
-        if has_no_next(error):
-            retry_while_locked(lambda: self._transact([Work(renew, writes=True)]), self._url.path)
-            return True
-        return False
-
-    def _check_version(self, error: StoreError) -> None:
-        """Say so if a newer release has changed the tables since this process opened the file."""
-        version = retry_while_locked(lambda: version_of(self._db), self._url.path)
-        if version != self._version:
-            raise StoreError(
-                f"{self._url.path} has now schema version {version}, and process {os.getpid()} on"
-                f" {socket.gethostname()} still runs a mulligan that knows version {self._version};"
-                " restart this process with the newest release"
-            ) from error
-
-    def _transact(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp | Ended]]:
+        Raises what SQLite raises, also that the file is locked, and then nothing is written: `run`
+        knows what to do about it.
+        """
         db = self._db
         writes = works[0].writes
         replies: list[Reply] = []
@@ -178,6 +134,36 @@ class Connection:
         if writes and self._checkpointer is not None:
             self._checkpointer.look()
         return replies, wakeups
+
+    def _run_together(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp | Ended]]:
+        try:
+            return retry_while_locked(lambda: self.transact(works), self._url.path)
+        except StoreError as error:
+            if not self._is_repaired(error):
+                self._check_version(error)
+                raise
+        return retry_while_locked(lambda: self.transact(works), self._url.path)
+
+    def _is_repaired(self, error: StoreError) -> bool:
+        """Whether it failed because of what another program wrote, and may succeed now."""
+        if NO_TEXT in str(error) and self._db.text_factory is str:
+            # From now on what is no UTF-8 is read as far as possible.
+            self._db.text_factory = decode_leniently
+            return True
+        if has_no_next(error):
+            retry_while_locked(lambda: self.transact([Work(renew, writes=True)]), self._url.path)
+            return True
+        return False
+
+    def _check_version(self, error: StoreError) -> None:
+        """Say so if a newer release has changed the tables since this process opened the file."""
+        version = retry_while_locked(lambda: version_of(self._db), self._url.path)
+        if version != self._version:
+            raise StoreError(
+                f"{self._url.path} has now schema version {version}, and process {os.getpid()} on"
+                f" {socket.gethostname()} still runs a mulligan that knows version {self._version};"
+                " restart this process with the newest release"
+            ) from error
 
 
 def decode_leniently(raw: bytes) -> str:

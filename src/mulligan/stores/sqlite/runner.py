@@ -115,6 +115,7 @@ class Runner:
         inline: bool = False,
     ) -> None:
         self._url = url
+        self._in_memory = url.in_memory
         self._at_once = inline or url.in_memory
         self._clock = clock
         self._wake = wake
@@ -126,13 +127,13 @@ class Runner:
         self._pid = os.getpid()
         self._opened = False
         self._read_only = False
-        if not url.in_memory:
+        if not self._in_memory:
             _FILES.add(self)
 
     async def open(self, *, read_only: bool = False) -> None:
         """Connect, and from now on accept operations."""
         self._opened = True
-        self._read_only = read_only and not self._url.in_memory
+        self._read_only = read_only and not self._in_memory
         try:
             await self.run(lambda _: None, writes=False)
         except BaseException:
@@ -191,25 +192,26 @@ class Runner:
         """As `run` does for plain code, without a coroutine: what is written is on the disk."""
         if not self._opened:
             raise self._closed()
+        work = Work(call, writes=True, durable=True)
         with self._lock:
             connection = self._connection
-            if type(connection) is not Connection or self._url.in_memory:
-                return cast("T", self._inline(Work(call, writes=True, durable=True)))
+            if type(connection) is not Connection or self._in_memory:
+                return cast("T", self._inline(work))
             try:
-                value, wakeups = connection.write(call)
-            except Error:
-                return cast("T", self._inline(Work(call, writes=True, durable=True)))
+                [reply], wakeups = connection.transact((work,))
+            except Error:  # such as that another has the lock
+                return cast("T", self._inline(work))
             if wakeups:
                 self._wake_all(connection, wakeups)
             if connection.wal is not None:
                 connection.wal.sync()
-        return value
+        return cast("T", reply.value)
 
     def _closed(self) -> StoreError:
         return StoreError(f"the store {self._url.path} is not open; call open() first")
 
     def _inline(self, work: Work) -> Any:
-        if self._url.in_memory and self._pid != os.getpid():
+        if self._in_memory and self._pid != os.getpid():
             raise StoreError("a store in memory is not shared with a forked process; use a file")
         with self._lock:
             [reply] = self._do([work])
