@@ -133,9 +133,11 @@ def test_an_answer_of_postgres_that_is_lost_says_so(postgres_url, made):
     app = made(postgres_url)
     app.tasks["ask"].enqueue("first")
     connection = app.access._producer._connection
-    connection.answer_within = 0.0
-    with pytest.raises(StoreUnavailableError, match="no answer within"):
-        app.tasks["ask"].enqueue("a")
+    connection.answer_within = 0.05
+    with connected(postgres_url) as other, other.transaction():
+        other.execute("LOCK TABLE job IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(StoreUnavailableError, match="no answer within"):
+            app.tasks["ask"].enqueue("a")
     assert app.tasks["ask"].enqueue("b").created
 
 
