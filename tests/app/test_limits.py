@@ -139,6 +139,9 @@ def test_keys_take_turns_however_many_jobs_each_has(app):
         ("tenant:*", r"limit 'tenant:\*' is a pattern; a job names limits without"),
         ([f"tenant:{n}" for n in range(9)], "9 limits for one job; name at most 8"),
         (7, "limits 7 must be a name, several names, or a dict of costs by name"),
+        (b"one", "limit b'one' must be text, not bytes"),
+        ([["one"]], r"limit \['one'\] must be text, not list"),
+        (lambda: ["one", 7], "limit 7 must be text, not int"),
     ],
 )
 def test_limits_that_could_not_hold_are_refused(app, limits, words):
@@ -147,6 +150,36 @@ def test_limits_that_could_not_hold_are_refused(app, limits, words):
 
     with app.testing(), pytest.raises(InvalidError, match=words):
         ask.using(limits=limits).enqueue()
+
+
+@pytest.mark.parametrize("option", ["limits", "fairness_key"])
+def test_a_function_of_the_arguments_is_a_plain_one_and_named_if_it_fails(app, option):
+    async def wrong(_: str) -> str:
+        return "one"
+
+    with pytest.raises(InvalidError, match=rf"{option}= names the coroutine function .*wrong; enq"):
+        note_starts(app, **{option: wrong})
+    ask, _ = note_starts(app, **{option: lambda: "one"})
+    with app.testing(), pytest.raises(TypeError, match="takes 0 positional") as raised:
+        ask.enqueue("a")
+    [note] = raised.value.__notes__
+    assert note.startswith(f"raised by the function that {option}= names; enqueue calls it with")
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ({"a": 0}, "weight 0 of fairness key 'a' must be a number from 0.001 to 1000"),
+        ({"a": float("nan")}, "weight nan of fairness key 'a' must be a number"),
+        ({"a": "2"}, "weight '2' of fairness key 'a' must be a number"),
+        ({"": 2}, "fairness key '' has 0 characters; use 1 to 128"),
+        ({"a": 2, 7: 2}, "fairness key 7 must be text, not int"),
+        ([("a", 2)], "must be a dict of weights by fairness key"),
+    ],
+)
+def test_weights_that_make_no_sense_are_refused(app, weights, words):
+    with pytest.raises(InvalidError, match=words):
+        app.queue("default", weights=weights)
 
 
 @pytest.mark.parametrize(

@@ -362,6 +362,7 @@ def limit(chance: Random, _: Choices) -> dict[str, Any]:
         NamedLimit(rate=2, per=1.0),
         NamedLimit(rate=3, per=4.0),
         NamedLimit(rate=2, per=2.0, burst=3),
+        NamedLimit(rate=7, per=3.0, burst=2),
         NamedLimit(concurrency=2, rate=3, per=1.0),
         NamedLimit(rate=300, per=2.0),
     )

@@ -600,6 +600,32 @@ async def test_what_an_operator_sets_wins_until_it_is_reset(store):
     assert view.in_force == Limit(concurrency=2)
 
 
+@pytest.mark.parametrize(
+    ("was", "then", "wait"),
+    [
+        ({"rate": 1, "per": 1.0, "burst": 4}, {"rate": 10, "per": 1.0, "burst": 4}, 0.1),
+        ({"rate": 10, "per": 1.0, "burst": 4}, {"rate": 1, "per": 1.0, "burst": 4}, 1.0),
+        ({"rate": 1, "per": 1.0, "burst": 4}, {"rate": 4, "per": 10.0}, 10.0),
+        ({"rate": 4, "per": 10.0}, {"rate": 4, "per": 10.0, "burst": 2}, 5.5),
+        ({"rate": 4, "per": 10.0}, {"rate": 8, "per": 2.0, "burst": 5}, 0.0),
+    ],
+)
+async def test_what_is_used_counts_under_the_rate_that_replaces_the_other(
+    store, clock, was, then, wait
+):
+    """A higher rate lets jobs start at once, and a lower one does not let more start."""
+    await one_at_a_time(store, "k:*", **was)
+    await store.enqueue(limited(*(f"k{n}" for n in range(9)), limits="k:a"))
+    assert len((await claim(store, demand=9)).claims) == 4
+    clock.advance(2)
+    await claim(store, demand=9)
+    await store.set_limit("k:*", Limit(**then), declared=False)
+    claimed = await claim(store)
+    assert (claimed.again_in or 0.0) == pytest.approx(wait, abs=2e-6)
+    clock.advance(wait + 2e-6)
+    assert len((await claim(store)).claims) == 1
+
+
 async def test_jobs_that_ran_before_there_was_a_limit_count(store):
     await store.enqueue(limited("k1", "k2", "k3"))
     assert names(await claim(store, demand=2)) == ["k1", "k2"]

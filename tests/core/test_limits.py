@@ -23,7 +23,9 @@ from mulligan.core.limits import (
     costs_text,
     covering,
     idle_from,
+    is_recounted,
     pauses_of,
+    recount,
     refund,
     room_at,
     used_of,
@@ -43,6 +45,7 @@ NOW = 1000 * SECOND
         ({"concurrency": 2, "burst": 3}, "burst 3 needs a rate; give rate= too"),
         ({"rate": 1, "per": 0}, "per 0 must be between 0.001 s"),
         ({"rate": 1, "per": "a minute"}, "per 'a minute' must be a number of seconds"),
+        ({"rate": 1, "pause_on_retry_after": "no"}, "'no' of a limit must be True or False"),
     ],
 )
 def test_a_limit_that_makes_no_sense_is_refused(options, words):
@@ -62,6 +65,10 @@ def test_a_window_may_be_a_timedelta_and_is_kept_as_seconds():
         (Limit(concurrency=8), "8 at a time"),
         (Limit(rate=5, concurrency=8), "5 per 1 s, 8 at a time"),
         (Limit(rate=5, per=0.5), "5 per 0.5 s"),
+        (Limit(rate=5, per=0.001), "5 per 0.001 s"),
+        (Limit(rate=5, per=150), "5 per 150 s"),
+        (Limit(rate=5, per=5400), "5 per 90 min"),
+        (Limit(rate=5, per=172_800), "5 per 2 d"),
     ],
 )
 def test_a_limit_is_said_in_words(limit, words):
@@ -128,6 +135,41 @@ def test_a_bucket_refills_evenly_and_remembers_a_debt():
     refund(limit, state, 10, NOW, NOW)
     assert room_at(limit, state, 1, NOW) == NOW + SECOND
     assert idle_from(limit, state) == NOW + 5 * SECOND
+
+
+EVERY_FORM = [
+    None,
+    Limit(concurrency=1),
+    Limit(rate=7, per=3),
+    Limit(rate=1000, per=1),
+    Limit(rate=2, per=60, burst=3),
+    Limit(rate=50_000, burst=9),
+]
+
+
+@pytest.mark.parametrize("before", EVERY_FORM)
+@pytest.mark.parametrize("after", EVERY_FORM)
+def test_a_limit_that_replaces_another_counts_what_was_used_of_it(before, after):
+    state = LimitState(starts=[])
+    charge(before, state, 3, NOW)
+    used = used_of(before, state, NOW)
+    assert recount(before, after, state, NOW) == is_recounted(before, after)
+    if before and after and before.rate and after.rate:
+        assert used_of(after, state, NOW) == used == 3
+
+
+def test_a_window_that_becomes_a_bucket_has_refilled_since_its_starts():
+    limit, state = Limit(rate=4, per=10), LimitState(starts=[])
+    for second in (0, 11, 12):
+        charge(limit, state, 1, NOW + second * SECOND)
+    assert recount(limit, Limit(rate=1, per=2, burst=5), state, NOW + 13 * SECOND)
+    assert (state.starts, state.full_at) == ([], NOW + 15 * SECOND)
+
+
+def test_a_full_bucket_that_becomes_a_window_has_counted_no_start():
+    limit, state = Limit(rate=4, per=10, burst=3), LimitState(starts=[], full_at=NOW - SECOND)
+    assert recount(limit, Limit(rate=4, per=10), state, NOW)
+    assert state == LimitState(starts=[])
 
 
 @pytest.mark.parametrize(

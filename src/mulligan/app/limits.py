@@ -1,7 +1,8 @@
 """What tasks and calls say of limits and fairness keys, and which limits their app declares."""
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
@@ -14,24 +15,25 @@ if TYPE_CHECKING:
 # The limits that a call needs: a name, names, costs by name, or a function of its arguments.
 Costs = str | Iterable[str] | Mapping[str, int]
 LimitsOption = Costs | Callable[..., Costs | None] | None
+F = TypeVar("F", bound=Callable[..., Any])
 KeyOption = str | Callable[..., str | None] | None
 
 
 def check_limits(value: LimitsOption) -> str | Callable[..., Costs | None] | None:
     """The limits as stores keep them, or the function that says them for each call."""
-    return value if callable(value) else limits_text(value)
+    return check_function("limits", value) if callable(value) else limits_text(value)
 
 
 def limits_text(value: Costs | None) -> str | None:
     """The limits as stores keep them."""
     if value is None:
         return None
-    if isinstance(value, str):
+    if isinstance(value, (str, bytes)):
         value = [value]
     if isinstance(value, Mapping):
         costs = dict(value)
     elif isinstance(value, Iterable):
-        costs = dict.fromkeys(value, 1)
+        costs = {check_name("limit", name): 1 for name in value}
     else:
         raise InvalidError(
             f"limits {value!r} must be a name, several names, or a dict of costs by name"
@@ -41,7 +43,22 @@ def limits_text(value: Costs | None) -> str | None:
 
 def check_key(value: KeyOption) -> KeyOption:
     """A fairness key, or the function that says it for each call."""
-    return value if value is None or callable(value) else check_name("fairness_key", value)
+    return check_function("fairness_key", value) if callable(value) else key_text(value)
+
+
+def key_text(value: str | None) -> str | None:
+    """A fairness key as stores keep it."""
+    return None if value is None else check_name("fairness_key", value)
+
+
+def check_function(option: str, function: F) -> F:
+    """Refuse a coroutine function: whoever enqueues calls it."""
+    if inspect.iscoroutinefunction(function):
+        raise InvalidError(
+            f"{option}= names the coroutine function {function.__qualname__}; enqueue calls it with"
+            " the arguments of the call: make it a plain function"
+        )
+    return function
 
 
 def limits_for(
@@ -49,10 +66,22 @@ def limits_for(
 ) -> tuple[str | None, str | None]:
     """The limits and the fairness key of a call with these arguments."""
     if callable(limits):
-        limits = limits_text(limits(*args, **kwargs))
+        limits = limits_text(said_by("limits", limits, args, kwargs))
     if callable(key):
-        key = check_key(key(*args, **kwargs))
+        key = key_text(said_by("fairness_key", key, args, kwargs))
     return limits, key
+
+
+def said_by(option: str, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """What a function of the user's says of a call with these arguments."""
+    try:
+        return function(*args, **kwargs)
+    except Exception as error:
+        error.add_note(
+            f"raised by the function that {option}= names; enqueue calls it with the arguments of"
+            " the call"
+        )
+        raise
 
 
 class DeclaredLimits(dict[str, Limit]):

@@ -28,6 +28,7 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import FetchPolicy, parse_policy
 from mulligan.core.gather import Failure
 from mulligan.core.limits import Limit, check_limit_name
+from mulligan.core.lines import listed_weights
 from mulligan.core.retry import Retry
 from mulligan.core.settings import AN_APP, Settings
 from mulligan.engine.current import CurrentCall
@@ -206,8 +207,10 @@ class Mulligan(Operations):
         `weights` are those of fairness keys: one of weight 2 has two turns for each of the others.
         """
         chosen = parse_policy(policy) if isinstance(policy, str) else policy
-        shares = tuple(sorted((weights or {}).items()))
-        self.queues[check_name("queue", name)] = QueueSettings(chosen, budget, grace, shares)
+        shares = {} if weights is None else weights
+        self.queues[check_name("queue", name)] = QueueSettings(
+            chosen, budget, grace, listed_weights(shares)
+        )
         return self.queues[name]
 
     def limit(

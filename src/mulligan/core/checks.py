@@ -98,6 +98,14 @@ def span(length: float) -> str:
     return f"{length:.1f} s" if length < WHOLE_FROM else f"{length:.0f} s"
 
 
+def exact_span(length: float) -> str:
+    """A duration in seconds, as text for people who have to know it exactly."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if length >= 2 * size and not length % size:
+            return f"{length / size:.0f} {unit}"
+    return f"{length:.6f}".rstrip("0").rstrip(".") + " s"
+
+
 def check_seconds(name: str, value: Seconds, *, least: float = 0.0, most: float = LONGEST) -> float:
     """Return the duration in seconds; refuse one that is too short or too long, or is none."""
     if isinstance(value, bool) or not isinstance(value, NUMBERS):

@@ -9,12 +9,12 @@ exceeded; what is lost by that is less than one part in 256.
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from math import inf
+from math import ceil, inf
 
 from msgspec import Struct, json
 from msgspec.structs import force_setattr, replace
 
-from mulligan.core.checks import Seconds, check_name, check_seconds, rounded, seconds, span
+from mulligan.core.checks import Seconds, check_name, check_seconds, exact_span, rounded, seconds
 from mulligan.core.errors import InvalidError
 from mulligan.core.lane import Lane
 
@@ -74,6 +74,11 @@ class Limit(Struct, frozen=True, omit_defaults=True):
                 f"home {self.home!r} of a limit must be the number of a shard, from 0 to"
                 f" {LAST_HOME}; mulligan status lists the shards"
             )
+        if not isinstance(self.pause_on_retry_after, bool):
+            raise InvalidError(
+                f"pause_on_retry_after {self.pause_on_retry_after!r} of a limit must be True or"
+                " False"
+            )
         # a number, since stores read it
         force_setattr(self, "per", check_seconds("per", self.per, least=0.001, most=LONGEST_PER))
 
@@ -82,8 +87,7 @@ class Limit(Struct, frozen=True, omit_defaults=True):
         words = []
         if self.rate is not None:
             bursts = "" if self.burst is None else f" in bursts of {self.burst}"
-            per = span(seconds(self.per)).replace(".0 s", " s")
-            words.append(f"{self.rate} per {per}{bursts}")
+            words.append(f"{self.rate} per {exact_span(seconds(self.per))}{bursts}")
         if self.concurrency is not None:
             words.append(f"{self.concurrency} at a time")
         if self.home:
@@ -227,6 +231,46 @@ def refund(limit: Limit | None, state: LimitState, cost: int, started: int, now:
         if when >= at:
             state.starts[index] = (when, max(0, spent - cost))
             return
+
+
+def recount(before: Limit | None, after: Limit | None, state: LimitState, now: int) -> bool:
+    """Count what is used of a limit by the rate that replaces its own; says if that is another.
+
+    What a bucket lacks takes as long to refill as the new rate needs for it. Starts of a window
+    enter a bucket when they were, and what a bucket lacks enters a window now.
+    """
+    if not is_recounted(before, after) or before is None or after is None:
+        return False
+    if before.burst is None:
+        for when, cost in state.starts:
+            if when + before.window > now:
+                state.full_at = max(state.full_at, min(when, now)) + price(after, cost)
+        state.starts.clear()
+        return True
+    lacking = max(0, state.full_at - now) / refill(before)
+    if after.burst is not None:
+        state.full_at = now + ceil(lacking * refill(after))
+        return True
+    state.full_at = 0
+    if lacking:
+        charge(after, state, ceil(lacking), now)
+    return True
+
+
+def is_recounted(before: Limit | None, after: Limit | None) -> bool:
+    """Whether a limit that replaces another counts differently what was used of that."""
+    if before is None or after is None or before.rate is None or after.rate is None:
+        return False
+    if before.burst is None or after.burst is None:
+        return (before.burst is None) != (after.burst is None)
+    return refill(before) != refill(after)
+
+
+def refill(limit: Limit) -> float:
+    """How long the bucket takes to refill a cost of 1; stores compute it as floats, too."""
+    rate = limit.rate or 1
+    whole, rest = divmod(limit.window, rate)
+    return float(whole + (rest > 0)) if whole >= LONG_UNIT else limit.window / rate
 
 
 def forget_starts(limit: Limit, state: LimitState, now: int) -> None:

@@ -14,6 +14,7 @@ from mulligan.core.limits import (
     covering,
     idle_from,
     micros,
+    recount,
     refund,
     room_at,
     view_of,
@@ -97,13 +98,18 @@ class Limits:
         by = self._covering[name]
         return None if by is None else self.stored[by].in_force
 
-    def store(self, name: str, stored: StoredLimit) -> None:
+    def store(self, name: str, stored: StoredLimit, now: float) -> None:
         """Keep a limit; one that says nothing any more is forgotten."""
+        covered = [each for each in self.states if covering(each, [name]) is not None]
+        before = {each: self.limit_of(each) for each in covered}
         if stored.in_force is None:
             self.stored.pop(name, None)
         else:
             self.stored[name] = stored
         self._covering.clear()
+        for each, was in before.items():
+            recount(was, self.limit_of(each), self.states[each], micros(now))
+            self.forget(each, now)
 
     def state(self, name: str) -> LimitState:
         """What is used of a name."""

@@ -73,7 +73,7 @@ def set_limit(state: State, name: str, limit: Limit | None, *, declared: bool) -
         before = state.limits.stored.get(name, StoredLimit())
         after = before.with_declared(limit) if declared else before.with_set(limit)
         if after != before:
-            state.limits.store(name, after)
+            state.limits.store(name, after, state.now)
             for waited_for in sorted(state.lines.limits_waited_for()):
                 if covering(waited_for, [name]) is not None:
                     opened(state.lines, waited_for)

@@ -146,7 +146,8 @@ class Book(BookReader):
             if after != before:
                 book.store(name, after)
 
-        book, _ = await self.change(work, lambda _: [(WAITED_FOR,), (PAGE_OF, stored_key(name))])
+        needs: list[Need] = [(WAITED_FOR,), (STATES,), (PAGE_OF, stored_key(name))]
+        book, _ = await self.change(work, lambda _: needs)
         await self.wakeup.wake(book.news)
 
     async def pause_limit(self, name: str, length: float, *, at_least: bool) -> None:

@@ -8,6 +8,8 @@ from mulligan.core.limits import (
     StoredLimit,
     costs_of,
     covering,
+    is_recounted,
+    recount,
     refund,
 )
 from mulligan.core.lines import NO_KEY, First, Key, Line, LineName, opened
@@ -39,6 +41,7 @@ from mulligan.stores.mongo.pages import (
     LANES_AT,
     LATER,
     READY,
+    STATES,
     WAITED_FOR,
     WAITING,
     MissingPageError,
@@ -204,7 +207,9 @@ class LineBook(LimitStates):
         return None if page is None else (page["at"], page["limit"])
 
     def store(self, name: str, limit: StoredLimit) -> None:
-        """Keep a limit, and look at who waits for what it covers."""
+        """Keep a limit, count what is used of it anew, and look at who waits for what it covers."""
+        used = [each for each in self.draft.pages.get((STATES,)) if covering(each, [name])]
+        before = {each: self.limit_of(each) for each in used}
         limits = {each: stored for each, stored in self.stored.limits.items() if each != name}
         self.draft.page(stored_key(name))
         if limit.in_force is None:
@@ -216,6 +221,10 @@ class LineBook(LimitStates):
             self.draft.put({"_id": stored_key(name), **page})
         self.root.limits += 1
         self.stored = StoredLimits(self.root.limits, limits)
+        for each, was in before.items():
+            now = self.limit_of(each)
+            if is_recounted(was, now) and recount(was, now, self.state(each), self.at):
+                self.keep_state(each)
         for waited_for in self.waited_for():
             if covering(waited_for, [name]) is not None:
                 opened(self, waited_for)

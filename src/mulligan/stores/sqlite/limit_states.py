@@ -16,8 +16,10 @@ from mulligan.core.limits import (
     charge,
     covering,
     idle_from,
+    is_recounted,
     micros,
     price,
+    recount,
     room_at,
 )
 from mulligan.stores.sqlite.fields import Row, as_json
@@ -28,6 +30,7 @@ SQL = load("limit_states")
 _LIMITS = SQL["limits"]
 _STORE_LIMIT = SQL["store_limit"]
 _FORGET_LIMIT = SQL["forget_limit"]
+_USED = SQL["used"]
 _STATE = SQL["state"]
 _PUT_STATE = SQL["put_state"]
 _FORGET_STATE = SQL["forget_state"]
@@ -62,11 +65,17 @@ class LimitStates:
 
     def keep(self, name: str, limit: StoredLimit) -> None:
         """Store a limit; delete one that neither an app nor an operator has set."""
+        every = [used for (used,) in self._tx.db.execute(_USED)]
+        before = {used: self.limit_of(used) for used in every if covering(used, [name])}
         if limit.in_force is None:
             self._do(_FORGET_LIMIT, name)
         else:
             self._do(_STORE_LIMIT, name, text_from(limit.declared), text_from(limit.set))
         self._stored = None
+        for used, was in before.items():
+            now = self.limit_of(used)
+            if is_recounted(was, now) and recount(was, now, self.state(used), micros(self.now)):
+                self.keep_state(used)
 
     def room_at(self, limit: str, cost: int) -> float:
         """When the limit has room for the cost."""

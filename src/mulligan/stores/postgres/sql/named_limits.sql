@@ -157,6 +157,57 @@ BEGIN
 END
 $$;
 
+-- refill(limit): how long the bucket takes to refill a cost of 1.
+CREATE FUNCTION refill(l named_limit) RETURNS float8 LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN l.per / l.rate >= 1000 THEN ((l.per + l.rate - 1) / l.rate)::float8
+        ELSE l.per::float8 / l.rate::float8 END
+$$;
+
+-- is_recounted(was, rule): whether a limit that replaces another counts differently what was used
+-- of that.
+CREATE FUNCTION is_recounted(was named_limit, rule named_limit) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT was.rate IS NOT NULL AND rule.rate IS NOT NULL
+       AND CASE WHEN was.burst IS NULL OR rule.burst IS NULL
+                THEN (was.burst IS NULL) <> (rule.burst IS NULL)
+                ELSE refill(was) <> refill(rule) END
+$$;
+
+-- recount(now, name, was): count what is used of a limit by the rate that replaces that of `was`.
+CREATE FUNCTION recount(now bigint, in_name text, was named_limit) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    rule named_limit;
+    state limit_state;
+    lacking float8;
+BEGIN
+    SELECT * INTO rule FROM limit_of(in_name);
+    IF is_recounted(was, rule) IS NOT TRUE THEN
+        RETURN;
+    END IF;
+    SELECT * INTO state FROM limit_state s WHERE s.name = in_name;
+    IF was.burst IS NULL THEN
+        FOR i IN 1 .. cardinality(state.starts) LOOP
+            IF state.starts[i] + was.per > now THEN
+                state.full_at := greatest(state.full_at, least(now, state.starts[i]))
+                    + price(rule, state.start_costs[i]);
+            END IF;
+        END LOOP;
+        UPDATE limit_state SET full_at = state.full_at, starts = '{}', start_costs = '{}'
+        WHERE name = in_name;
+    ELSE
+        lacking := greatest(0, state.full_at - now)::float8 / refill(was);
+        UPDATE limit_state SET full_at = CASE WHEN rule.burst IS NULL THEN 0
+            ELSE now + ceil(lacking * refill(rule))::bigint END
+        WHERE name = in_name;
+        IF rule.burst IS NULL AND lacking > 0 THEN
+            PERFORM charge(now, in_name, ceil(lacking)::bigint, 1, 0);
+        END IF;
+    END IF;
+    PERFORM forget_idle(now, in_name);
+END
+$$;
+
 -- refund(now, name, cost, started): take back the charge of a start that never was.
 CREATE FUNCTION refund(now bigint, in_name text, cost bigint, started bigint) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -279,6 +330,8 @@ DECLARE
     before record;
     rule json;
     waited_for text;
+    covered text[];
+    were named_limit[];
 BEGIN
     PERFORM lock_limits();
     now := instant(given);
@@ -292,6 +345,10 @@ BEGIN
         before.set_instead := in_limit;
     END IF;
     rule := coalesce(before.set_instead, before.declared);
+    SELECT array_agg(s.name), array_agg(l) INTO covered, were
+    FROM limit_state s CROSS JOIN LATERAL limit_of(s.name) l
+    WHERE s.name = in_name
+       OR (in_name LIKE '%*' AND starts_with(s.name, left(in_name, -1)));
     DELETE FROM named_limit WHERE name = in_name;
     IF rule IS NOT NULL THEN
         INSERT INTO named_limit (name, concurrency, rate, per, burst, pauses, declared, set_instead)
@@ -301,6 +358,9 @@ BEGIN
                 coalesce((rule ->> 'pause_on_retry_after')::boolean, false),
                 before.declared, before.set_instead);
     END IF;
+    FOR i IN 1 .. coalesce(cardinality(covered), 0) LOOP
+        PERFORM recount(now, covered[i], were[i]);
+    END LOOP;
     FOR waited_for IN
         SELECT DISTINCT l.waits_for FROM line l
         WHERE l.waits_for IS NOT NULL

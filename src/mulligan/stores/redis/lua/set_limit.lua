@@ -13,18 +13,11 @@ if ARGV[3] == 'declared' then declared = ARGV[4] else set = ARGV[4] end
 local after = declared .. '\n' .. set
 if after == before then return 0 end
 
-local is_pattern = sub(name, -1) == '*'
-if after == '\n' then
-  call('HDEL', p .. 'limits', name)
-  if is_pattern then call('SREM', p .. 'limit-patterns', name) end
-else
-  call('HSET', p .. 'limits', name, after)
-  if is_pattern then call('SADD', p .. 'limit-patterns', name) end
-end
+named_limits().store(name, after)
 
 -- What it covers: its own name, or all that begin as the pattern does.
 local first, last = '[' .. name .. '\t', '(' .. name .. '\t\255'
-if is_pattern then first, last = '[' .. sub(name, 1, -2), '(' .. sub(name, 1, -2) .. '\255' end
+if sub(name, -1) == '*' then first, last = '[' .. sub(name, 1, -2), '(' .. sub(name, 1, -2) .. '\255' end
 local seen = {}
 for _, member in ipairs(call('ZRANGEBYLEX', p .. 'waited-for', first, last)) do
   local waited_for = match(member, '^[^\t]*')

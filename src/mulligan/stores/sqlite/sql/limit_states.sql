@@ -14,6 +14,10 @@ SET declared = excluded.declared, set_instead = excluded.set_instead
 -- ?1 name
 DELETE FROM named_limit WHERE name = ?
 
+-- name: used
+-- gives the name of every limit of which something is used
+SELECT name FROM limit_state
+
 -- name: state
 -- ?1 name
 -- gives what is used of it

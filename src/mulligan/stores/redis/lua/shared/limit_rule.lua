@@ -127,6 +127,44 @@ local function limit_rule()
     state.total = state.total + cost
   end
 
+  -- How long the bucket takes to refill a cost of 1.
+  local function refill(limit)
+    local rest = limit.window % limit.rate
+    local whole = (limit.window - rest) / limit.rate
+    if whole >= LONG_UNIT then return rest > 0 and whole + 1 or whole end
+    return limit.window / limit.rate
+  end
+
+  -- Whether a limit that replaces another counts differently what was used of that.
+  local function is_recounted(before, after)
+    if not (before and after and before.rate and after.rate) then return false end
+    if not (before.burst and after.burst) then return not before.burst ~= not after.burst end
+    return refill(before) ~= refill(after)
+  end
+
+  -- Count what is used of a limit by the rate that replaces its own.
+  local function recount(before, after, state)
+    state.changed = true
+    if not before.burst then
+      for _, text in ipairs(call('LRANGE', state.starts, 0, -1)) do
+        local when, cost = read_start(text)
+        if when + before.window > now_micros then
+          state.full_at = max(state.full_at, min(when, now_micros)) + price(after, cost)
+        end
+      end
+      call('DEL', state.starts)
+      state.total, state.last = 0, false
+      return
+    end
+    local lacking = max(0, state.full_at - now_micros) / refill(before)
+    if after.burst then
+      state.full_at = now_micros + ceil(lacking * refill(after))
+      return
+    end
+    state.full_at = 0
+    if lacking > 0 then charge(after, state, ceil(lacking)) end
+  end
+
   -- Take back the charge of a start that never was.
   local function refund(limit, state, cost, started)
     if not limit or not limit.rate then return end
@@ -156,5 +194,5 @@ local function limit_rule()
   end
 
   return { micros = micros, room_at = room_at, charge = charge, refund = refund,
-    idle_from = idle_from, write_last = write_last }
+    idle_from = idle_from, write_last = write_last, is_recounted = is_recounted, recount = recount }
 end

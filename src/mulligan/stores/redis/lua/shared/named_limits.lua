@@ -171,6 +171,34 @@ local function named_limits()
     for _, name in ipairs(names) do forget(state_of(name)) end
   end
 
+  -- Store a limit: as declared, a newline, as set. What is used of those it covers is counted anew.
+  function limits.store(name, text)
+    local is_pattern, covered, before = sub(name, -1) == '*', {}, {}
+    if not is_pattern then
+      covered[1] = call('HEXISTS', p .. 'limit-states', name) == 1 and name or nil
+    else
+      local prefix = sub(name, 1, -2)
+      for _, used in ipairs(call('HKEYS', p .. 'limit-states')) do
+        if sub(used, 1, #prefix) == prefix then covered[#covered + 1] = used end
+      end
+    end
+    for _, used in ipairs(covered) do before[used] = limits.limit_of(used) end
+    in_force, patterns = {}, nil
+    if text == '\n' then
+      call('HDEL', p .. 'limits', name)
+      if is_pattern then call('SREM', p .. 'limit-patterns', name) end
+    else
+      call('HSET', p .. 'limits', name, text)
+      if is_pattern then call('SADD', p .. 'limit-patterns', name) end
+    end
+    for _, used in ipairs(covered) do
+      if rule.is_recounted(before[used], limits.limit_of(used)) then
+        rule.recount(before[used], limits.limit_of(used), state_of(used))
+        forget(state_of(used))
+      end
+    end
+  end
+
   function limits.write()
     local changed = {}
     for name, state in pairs(states) do
