@@ -223,4 +223,4 @@ def test_explain_says_which_limit_has_no_room_and_when_it_will(app):
             "Waiting for limit 'minute' (2 per 60 s), which has room again in 55 s;"
             " it is the first of the 2 that wait for it in lane fresh."
         )
-        assert "at most 1 of the 1 others" in jobs[3].explain()
+        assert "at most 1 of the 2 that wait" in jobs[3].explain()

@@ -116,7 +116,7 @@ OPENAI = LimitView("openai", StoredLimit(), Limit(rate=60, per=60), running=4, w
     [
         ({"room_at": 1012.0}, "has room again in 12 s"),
         ({"room_at": 1000.0}, "has room for the next one"),
-        ({}, "has room when one of the 4 jobs that run under it ends"),
+        ({}, "has room when one of the 4 that run under it ends"),
         ({"room_at": 1020.0, "paused_until": 1020.0}, "is paused for another 20 s"),
     ],
 )
@@ -124,8 +124,48 @@ def test_a_job_names_the_limit_that_it_waits_for_and_when_there_is_room(changes,
     around = replace(AROUND, limits={"openai": replace(OPENAI, **changes)})
     assert explain(HELD_UP, around) == (
         f"Waiting for limit 'openai' (60 per 60 s), which {words};"
-        " at most 2 of the 2 others that wait for it are before it."
+        " at most 2 of the 3 that wait for it are before it."
     )
+
+
+@pytest.mark.parametrize(
+    ("limit", "used", "words"),
+    [
+        (
+            Limit(rate=60, per=90),
+            40,
+            "has room for 20 of its cost of 50, and for all of it in at most 90 s",
+        ),
+        (
+            Limit(rate=60, per=60),
+            75,
+            "has room for 0 of its cost of 50, and for all of it in at most 60 s",
+        ),
+        (
+            Limit(rate=60, per=60, burst=50),
+            20,
+            "has room for 30 of its cost of 50, and for all of it in 20 s",
+        ),
+        (
+            Limit(rate=20, per=60),
+            1,
+            "has room for 19 of its cost of 50, and for all of it in at most 60 s",
+        ),
+        (Limit(rate=60, per=60), 5, "has room for the next one"),
+        (Limit(concurrency=6), 0, "has room for the next one"),
+    ],
+)
+def test_a_job_of_a_cost_is_told_how_much_of_it_there_is_room_for(limit, used, words):
+    job = replace(HELD_UP, limits='{"openai":50}')
+    view = replace(OPENAI, in_force=limit, used=used, room_at=1000.0)
+    assert f"), which {words}; " in explain(job, replace(AROUND, limits={"openai": view}))
+
+
+def test_the_only_one_that_runs_under_a_limit_is_told():
+    view = replace(OPENAI, running=1, waiting=2)
+    said = explain(HELD_UP, replace(AROUND, limits={"openai": view}))
+    assert "has room when the job that runs under it ends; at most 1 of the 2 that wait" in said
+    assert said.endswith(" for it is before it.")
 
 
 def test_a_job_that_waits_alone_is_told_so_and_a_limit_of_which_nothing_is_known():

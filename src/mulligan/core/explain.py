@@ -4,14 +4,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from mulligan.core.checks import span
+from mulligan.core.checks import seconds, span
 from mulligan.core.decide import policy_of
 from mulligan.core.facts import Facts
 from mulligan.core.fetch import Capped
 from mulligan.core.flow import flow_of
 from mulligan.core.job import Job
 from mulligan.core.lane import ANYWHERE
-from mulligan.core.limits import LimitView
+from mulligan.core.limits import LimitView, costs_of
 from mulligan.core.settings import AN_APP
 from mulligan.core.signals import Fail
 from mulligan.core.unique import waits_to_start
@@ -137,7 +137,7 @@ def _in_line(job: Job, around: Surroundings) -> str:
         )
     full = job.waits_for or _paused(around)
     if full is not None:
-        return _at_limit(full, around, lane.label)
+        return _at_limit(job, full, around)
     reasons = [f"{around.ahead} ahead of it in lane {lane.label}{_where(job)}"]
     probe_at = None if lane.is_global else around.facts.next_probe_at(job.queue, lane.scope)
     if probe_at is not None:
@@ -158,29 +158,45 @@ def _paused(around: Surroundings) -> str | None:
     return None
 
 
-def _at_limit(name: str, around: Surroundings, lane: str) -> str:
+def _at_limit(job: Job, name: str, around: Surroundings) -> str:
     """Which limit has no room, when it will have some, and how many are before it there."""
     view = around.limits.get(name)
     if view is None:
         return f"Waiting for limit {name!r}, which has no room now."
     allows = "" if view.in_force is None else f" ({view.in_force})"
-    if view.paused_until is not None and view.paused_until > around.now:
-        why = f"is paused for another {span(view.paused_until - around.now)}"
-    elif view.room_at is None:
-        why = f"has room when one of the {view.running} jobs that run under it ends"
-    elif view.room_at > around.now:
-        why = f"has room again in {span(view.room_at - around.now)}"
-    else:
-        why = "has room for the next one"
+    why = _room(view, dict(costs_of(job.limits)).get(name, 1), around.now)
     others = max(0, view.waiting - 1)
     before = min(around.ahead, others)
     if not others:
         who = "nobody else waits for it"
     elif not before:
-        who = f"it is the first of the {view.waiting} that wait for it in lane {lane}"
+        who = f"it is the first of the {view.waiting} that wait for it in lane {job.lane.label}"
     else:
-        who = f"at most {before} of the {others} others that wait for it are before it"
+        verb = "is" if before == 1 else "are"
+        who = f"at most {before} of the {view.waiting} that wait for it {verb} before it"
     return f"Waiting for limit {name!r}{allows}, which {why}; {who}."
+
+
+def _room(view: LimitView, cost: int, now: float) -> str:
+    """Why a limit has no room for a job of this cost, and when it will have some."""
+    if view.paused_until is not None and view.paused_until > now:
+        return f"is paused for another {span(view.paused_until - now)}"
+    if view.room_at is None:
+        some = "the job that runs" if view.running == 1 else f"one of the {view.running} that run"
+        return f"has room when {some} under it ends"
+    limit = view.in_force
+    if cost > 1 and limit is not None and limit.rate is not None:
+        most = limit.burst or limit.rate
+        left, needed = max(0, most - view.used), min(cost, most)
+        if needed > left:
+            per = seconds(limit.per)
+            when = f"at most {span(per)}"
+            if limit.burst is not None:
+                when = span((view.used + needed - most) * per / limit.rate)
+            return f"has room for {left} of its cost of {cost}, and for all of it in {when}"
+    if view.room_at > now:
+        return f"has room again in {span(view.room_at - now)}"
+    return "has room for the next one"
 
 
 def _delayed(job: Job, now: float) -> str:
