@@ -172,7 +172,7 @@ def test_a_function_of_the_arguments_is_a_plain_one_and_named_if_it_fails(app, o
         ({"a": 0}, "weight 0 of fairness key 'a' must be a number from 0.001 to 1000"),
         ({"a": float("nan")}, "weight nan of fairness key 'a' must be a number"),
         ({"a": "2"}, "weight '2' of fairness key 'a' must be a number"),
-        ({"": 2}, "fairness key '' has 0 characters; use 1 to 128"),
+        ({None: 2}, "fairness key None must be text, not NoneType"),
         ({"a": 2, 7: 2}, "fairness key 7 must be text, not int"),
         ([("a", 2)], "must be a dict of weights by fairness key"),
     ],
@@ -180,6 +180,10 @@ def test_a_function_of_the_arguments_is_a_plain_one_and_named_if_it_fails(app, o
 def test_weights_that_make_no_sense_are_refused(app, weights, words):
     with pytest.raises(InvalidError, match=words):
         app.queue("default", weights=weights)
+
+
+def test_jobs_without_a_key_may_have_a_weight_too(app):
+    assert app.queue("default", weights={"": 0.5}).weights == (("", 0.5),)
 
 
 @pytest.mark.parametrize(

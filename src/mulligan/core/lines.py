@@ -371,9 +371,10 @@ def listed_weights(weights: object) -> tuple[tuple[str, float], ...]:
 
 
 def check_weights(weights: Iterable[tuple[str, Any]]) -> None:
-    """Refuse weights that would starve a key, or all others."""
+    """Refuse weights that would starve a key, or all others; "" is the key of jobs without one."""
     for key, weight in weights:
-        check_name("fairness key", key)
+        if key != "":
+            check_name("fairness key", key)
         is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
         if not is_number or not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
             raise InvalidError(
