@@ -50,6 +50,18 @@ async def test_where_no_more_threads_can_be_started_those_there_are_do_the_work(
         assert await asyncio.gather(*calls) == list(range(20))
 
 
+@pytest.mark.parametrize("raised", [StopIteration("end"), GeneratorExit("end")])
+async def test_what_a_function_raises_that_nothing_can_await_reaches_its_caller_as_a_cause(
+    threads, raised
+):
+    def end():
+        raise raised
+
+    with pytest.raises(RuntimeError, match=rf"raised {type(raised).__name__}: end$") as caught:
+        await asyncio.wait_for(threads.run(end, None), TIMEOUT)
+    assert caught.value.__cause__ is raised
+
+
 async def test_where_not_one_thread_can_be_started_the_call_fails_and_the_next_is_tried(
     threads, most
 ):

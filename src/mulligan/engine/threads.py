@@ -146,8 +146,10 @@ class Threads:
                 self._call_on_loop(work.begun)
             try:
                 work.value = work.context.run(work.call)
-            except StopIteration as error:  # a future cannot carry it
-                work.error = RuntimeError(f"the function raised StopIteration: {error}")
+            except (StopIteration, GeneratorExit) as error:  # what awaits cannot be given them
+                said = f"the function raised {type(error).__name__}: {error}"
+                work.error = RuntimeError(said.removesuffix(": "))
+                work.error.__cause__ = error
             except BaseException as error:  # noqa: BLE001 - handed to the caller
                 work.error = error
             stays, work = self._next(work)
