@@ -98,6 +98,19 @@ def test_dead_letters_are_listed(three_dead):
     assert "No dead letters." in good("dead", "list", "-a", APP, "--queue", "other")
 
 
+def test_a_list_shows_the_beginning_of_a_long_failure_and_the_job_the_whole(store):
+    async def fill(store):
+        await store.enqueue([new_job("long")])
+        await fail(store, await claim(store, 1), "x" * 1000)
+
+    do(store, fill)
+    for listing in (("dead", "list"), ("jobs",)):
+        said = good(*listing, "-a", APP)
+        assert said.count("x") < 250
+        assert "x…" in said
+    assert good("job", "long", "-a", APP).count("x") > 1000
+
+
 def test_one_dead_letter_is_replayed_without_a_question(three_dead):
     assert "Replayed 1 of 1." in good("dead", "replay", "a", "-a", APP)
     assert statuses(three_dead)["a"] == "pending"

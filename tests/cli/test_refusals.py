@@ -24,6 +24,7 @@ from tests.cli.command_line import APP, refused, run
         (["status", "tests.cli.broken:app"], "No module named 'a_module_that_is_nowhere' (at "),
         (["status", "tests.cli.apps:nothing"], "its apps are: app, filed"),
         (["status", "tests.cli.apps:not_an_app"], "it is a str"),
+        (["status", "tests.cli.apps:send"], "must be a Mulligan, and it is a task"),
         (["status", "tests.cli.command_line:nothing"], "it has none"),
         (["status", "tests/cli/apps.py:app"], "names a file; write its module, with dots"),
         (["status", "tests/cli/apps.py:app"], "without .py, such as tests.cli.apps:app"),

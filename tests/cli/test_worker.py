@@ -73,6 +73,15 @@ def test_a_worker_of_an_app_without_tasks_says_what_may_be_missing(capsys):
     assert "note: shop.app declares no task; import there" in capsys.readouterr().err
 
 
+def test_a_worker_of_queues_that_no_task_has_says_which_ones_have_some(capsys):
+    app = Mulligan("memory://")
+    app.task(queue="mail")(print)
+    for queues, is_told in ((("mial",), True), (("mail", "more"), False)):
+        announce("shop.app:app", app, Worker("w", queues=queues), brief=False)
+        told = "note: no task of shop.app:app is in queue mial; its queues are: mail\n"
+        assert (told in capsys.readouterr().err) is is_told
+
+
 def test_sigterm_lets_a_running_job_finish(url, fifo, enqueue):
     name = enqueue("hold", str(fifo))
     with worker(url) as started:

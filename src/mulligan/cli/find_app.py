@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from mulligan.app import Mulligan
+from mulligan.app.task import Task
 from mulligan.core.errors import InvalidError, MulliganError, StoreUnavailableError
 from mulligan.stores import make_store, redact
 from mulligan.stores.contract import Store
@@ -138,11 +139,16 @@ def load_app(name: str) -> Mulligan:
         return found
     apps = [key for key, value in vars(module).items() if isinstance(value, Mulligan)]
     there = f"its apps are: {', '.join(apps)}" if apps else "it has none"
-    what = "there is none" if found is None else f"it is a {type(found).__name__}"
+    what = "there is none" if found is None else f"it is a {kind_of(found)}"
     raise InvalidError(
         f"app {name!r}: {attribute!r} in module {module_name} must be a Mulligan, and {what};"
         f" {there}"
     )
+
+
+def kind_of(found: object) -> str:
+    """What it is, in a word."""
+    return "task" if isinstance(found, Task) else type(found).__name__
 
 
 def module_of_file(path: str) -> str:
@@ -221,9 +227,9 @@ async def open_in_time(store: Store, shown: str, *, read_only: bool = False) -> 
             raise
         raise InvalidError(f"store {shown!r} cannot be opened: {error}") from error
     except (OSError, TimeoutError) as error:
+        said = str(error) or f"it has not answered for {OPEN_WITHIN:g} s"
         raise StoreUnavailableError(
-            f"store {shown} cannot be opened: {str(error) or type(error).__name__};"
-            " check that it runs and that the URL is right"
+            f"store {shown} cannot be opened: {said}; check that it runs and that the URL is right"
         ) from error
 
 

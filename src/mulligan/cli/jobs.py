@@ -38,6 +38,8 @@ from mulligan.core.record import SHOWN_LIMIT, Records, shown
 from mulligan.stores import redact
 from mulligan.stores.contract import Store
 
+# How much of a reason a list of jobs shows.
+REASON_SHOWN = 200
 PRIORITIES = {number: word for word, number in WORDS.items()}
 
 
@@ -234,6 +236,13 @@ async def read_page(
     return page, (await store.stats()).now
 
 
+def brief(reason: str | None) -> str | None:
+    """A reason as lists show it; `mulligan job` shows the whole."""
+    if reason is None or len(reason) <= REASON_SHOWN:
+        return reason
+    return f"{reason[: REASON_SHOWN - 1]}…"
+
+
 def print_page(page: Page, now: float) -> None:
     """A page of jobs as a table, and how to see the next."""
     if not page.jobs:
@@ -249,7 +258,7 @@ def print_page(page: Page, now: float) -> None:
             coloured(each.status),
             each.retry_count,
             span(now - each.created_at),
-            each.cancel_reason or each.last_failure_reason,
+            brief(each.cancel_reason or each.last_failure_reason),
         )
         for each in page.jobs
     ]

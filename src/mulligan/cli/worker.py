@@ -286,6 +286,12 @@ def announce(named: str, app: Mulligan, me: Worker, *, brief: bool) -> None:
     if not app.tasks:
         module = named.rpartition(":")[0]
         click.echo(f"note: {module} declares no task; import there what declares them", err=True)
+    elif not set(me.queues) & set(app.queue_names):
+        click.echo(
+            f"note: no task of {named} is in queue {', '.join(me.queues)}; its queues are:"
+            f" {', '.join(app.queue_names)}",
+            err=True,
+        )
     if app.url.startswith("memory:"):
         click.echo("note: memory:// is seen by this process alone; use sqlite:///…", err=True)
 

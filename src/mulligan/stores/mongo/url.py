@@ -26,8 +26,8 @@ class StoreUrl(Struct, frozen=True):
     secrets: frozenset[str]
 
     def without_secrets(self, error: Exception) -> str:
-        """The error's text as it may be shown."""
-        text = str(error)
+        """The error's text as it may be shown, without the driver's settings and what it knows."""
+        text = str(error).partition(" (configured timeouts")[0].partition(", Timeout: ")[0]
         for secret in self.secrets:
             text = text.replace(secret, "***")
         return text
