@@ -4,7 +4,7 @@ import ipaddress
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -316,6 +316,9 @@ REFUSED = [
     (Line | Cached, "more than one dataclass .*; use types that JSON can tell apart"),
     (Hidden, "SecretStr is written as asterisks; pass an id"),
     (list[Hidden], "SecretStr is written as asterisks"),
+    (dict[tuple[int, int], str], r"its keys are tuple\[int, int\], and in JSON keys are text; use"),
+    (list[Mapping[int | None, str]], r"its keys are int \| None, and in JSON"),
+    (dict[Cached, str], "its keys are Cached, and in JSON"),
     (Private, "field _name of Private begins with an underscore"),
 ]
 

@@ -44,6 +44,11 @@ def test_a_soft_timeout_comes_before_the_timeout():
 
 
 def test_memory_is_measured_in_a_process_of_its_own():
-    Runs("process", max_memory=1).check("t", None, in_thread=True)
+    Runs("process", max_memory=1 << 20).check("t", None, in_thread=True)
     with pytest.raises(InvalidError, match=r'has max_memory, .* add pool="process"'):
-        Runs(max_memory=1).check("t", None, in_thread=True)
+        Runs(max_memory=1 << 20).check("t", None, in_thread=True)
+
+
+def test_memory_that_python_itself_does_not_fit_into_was_meant_in_another_unit():
+    with pytest.raises(InvalidError, match=r'max_memory 512 bytes, .*; give .* as "512MB"'):
+        Runs("process", max_memory=512).check("t", None, in_thread=True)

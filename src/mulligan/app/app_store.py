@@ -35,7 +35,14 @@ class AppStore:
     tracing: Tracing | None = None
 
     def __init__(self, url: str | None, signing_keys: Sequence[str | bytes] | None) -> None:
-        self.url = url = url or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
+        if url is None:
+            url = os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
+        elif not url or not isinstance(url, str):
+            raise InvalidError(
+                f"store {url!r} must be a URL, such as {DEFAULT_STORE}; without one it is that of"
+                f" {STORE_VARIABLE}, or else {DEFAULT_STORE}"
+            )
+        self.url = url
         self.keys = keys_of(signing_keys, os.environ.get(KEYS_VARIABLE))
         self.declared_limits = DeclaredLimits()
         self.event_hooks: dict[EventName, list[EventHook]] = {}

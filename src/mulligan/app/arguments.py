@@ -102,7 +102,13 @@ class Arguments:
     def __init__(self, name: str, function: Callable[..., Any], *, skip: int = 0) -> None:
         self._name = name
         self._function = function
-        whole = signature_of(function)
+        try:
+            whole = signature_of(function)
+        except ValueError as error:
+            raise InvalidError(
+                f"task {name}: what it takes cannot be read: {error}; call it in a function of"
+                " your own"
+            ) from error
         # The worker passes the first ones, which are no part of the call.
         self.signature = whole.replace(parameters=list(whole.parameters.values())[skip:])
         # The parameters that ask for a resource, which the worker fills in too.

@@ -101,6 +101,7 @@ class TaskDecorator:
         if not callable(function):
             raise InvalidError(f"task {function!r} is no function; give a name as name=")
         name = check_name("task", self._name or getattr(function, "__name__", ""))
+        refuse_generator(name, function)
         if name in self._app.tasks:
             raise InvalidError(f"task {name!r} exists already; give one of them name=")
         kind = AsyncTask if inspect.iscoroutinefunction(function) else PlainTask
@@ -147,6 +148,15 @@ class TaskDecorator:
                 f"task {task.name!r}: catch_up {self._catch_up!r} goes with cron= or every=, of"
                 " which neither is given"
             )
+
+
+def refuse_generator(name: str, function: Callable[..., Any]) -> None:
+    """Refuse a function whose results nobody would fetch."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidError(
+            f"task {name!r} yields, and a job has one result; return a list, or enqueue a job for"
+            " each element, as each(task) does"
+        )
 
 
 def tell_dead(task: Task[..., Any], receiver: Task[..., Any]) -> None:

@@ -14,7 +14,7 @@ from mulligan.app.gather_handle import GatherHandle
 from mulligan.app.ids import new_id
 from mulligan.app.stages import found_chain
 from mulligan.app.types import takes_failures
-from mulligan.app.using import Prepared
+from mulligan.app.using import Prepared, listed, refuse_other
 from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import (
@@ -92,7 +92,7 @@ async def send_gathered(
         refuse_id(job)
     if job is None:
         flow, jobs = gathered(
-            root_id(app, calls := list(calls), parts),
+            root_id(app, calls := listed(calls), parts),
             calls,
             parts,
             return_exceptions=return_exceptions,
@@ -100,7 +100,9 @@ async def send_gathered(
         await app.asend(jobs, together=True, connection=connection)
         return GatherHandle(app, flow.root, created=True, _flow=flow)
     root = check_root(check_name("id", job))
-    flow, jobs = gathered(root, list(calls), parts, named=True, return_exceptions=return_exceptions)
+    flow, jobs = gathered(
+        root, listed(calls), parts, named=True, return_exceptions=return_exceptions
+    )
     answers = await app.asend(jobs, together=True)
     await app.access.acall(lambda store: refuse_leftovers(store, root, answers))
     flow = await app.access.acall(lambda store: found_chain(store, jobs[0].id, flow))
@@ -119,7 +121,7 @@ def gather_in(
     """As `send_gathered`, from plain code, as part of the transaction on the connection."""
     refuse_id(job)
     parts = parts_of(then)
-    flow, jobs = gathered(new_id(), list(calls), parts, return_exceptions=return_exceptions)
+    flow, jobs = gathered(new_id(), listed(calls), parts, return_exceptions=return_exceptions)
     app.user_transactions.send(connection, jobs, together=True)
     return GatherHandle(app, flow.root, created=True, _flow=flow)
 
@@ -138,7 +140,7 @@ def gather_value(
     calls: Iterable[AnyCall], then: object, *, return_exceptions: bool
 ) -> PreparedGather[Any]:
     """The gather as a value; refuses what could not run."""
-    made = PreparedGather[Any](list(calls), parts_of(then), return_exceptions)
+    made = PreparedGather[Any](listed(calls), parts_of(then), return_exceptions)
     gathered(new_id(), made.calls, made.parts, return_exceptions=return_exceptions)
     return made
 
@@ -283,6 +285,8 @@ def refuse_many_results(flow: Flow) -> None:
 
 def check(calls: Sequence[AnyCall], first: Part) -> None:
     """Refuse calls that could not all arrive, and a stage that could not take their results."""
+    for each in calls:
+        refuse_other(each, Prepared, PreparedGather)
     if len(calls) > MOST_MEMBERS:
         raise InvalidError(
             f"gather takes at most {MOST_MEMBERS} calls, not {len(calls)}; put several into one"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from msgspec import Struct
 
-from mulligan.core.checks import Seconds, clean, seconds, span
+from mulligan.core.checks import Seconds, check_seconds, clean, span
 from mulligan.core.errors import (
     InvalidError,
     JobCancelledError,
@@ -64,7 +64,9 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
         `keep=` or the setting `keep_done` says; then the job is unknown. Raises if the job failed,
         was cancelled, is late or unknown, and if its result does not fit.
         """
-        job = await self._ended(inf if timeout is None else seconds(timeout))
+        # A deadline may be over already, and endless is as good as None.
+        within = inf if timeout is None else timeout
+        job = await self._ended(check_seconds("timeout", within, least=-inf, most=inf))
         if job.status == "failed":
             attempts = await self._app.access.acall(lambda store: store.history(job.id))
             raise JobFailedError(f"job {job.id} failed: {job.last_failure_reason}", attempts)
@@ -178,4 +180,6 @@ def refuse_in_coroutine(handle: JobHandle[Any]) -> None:
 
 def storable(reason: str) -> str:
     """The reason, so that every store can keep it."""
+    if not isinstance(reason, str):
+        raise InvalidError(f"reason {reason!r} must be text, not {type(reason).__name__}")
     return clean(reason)[:TEXT_LIMIT]

@@ -20,9 +20,10 @@ from mulligan.app.operations import Operations
 from mulligan.app.other_words import app_here
 from mulligan.app.resources import Lifespan, check_lifespan
 from mulligan.app.task import AsyncTask, PlainTask, Task
-from mulligan.app.using import Prepared
+from mulligan.app.using import Prepared, jobs_of, listed
 from mulligan.core.budget import Budget
 from mulligan.core.checks import Seconds, check_name, check_word
+from mulligan.core.errors import InvalidError
 from mulligan.core.event import EventName, JobEvent
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import FetchPolicy, parse_policy
@@ -77,7 +78,11 @@ class Mulligan(Operations):
         super().__init__(url, signing_keys)
         # Its name in commands: module:attribute, if a command loaded it.
         self.called = AN_APP
-        self.settings = settings or Settings()
+        self.settings = Settings() if settings is None else settings
+        if not isinstance(self.settings, Settings):
+            raise InvalidError(
+                f"settings {settings!r} must be Settings, such as Settings(lease=30)"
+            )
         self.tasks: dict[str, Task[..., Any]] = {}
         self.queues: dict[str, QueueSettings] = {}
         given = {"retry": retry, "on_dead": on_dead, "timeout": timeout}
@@ -356,7 +361,7 @@ class Mulligan(Operations):
         `return_exceptions` instead `then` runs when all have ended, and each that did not succeed
         is a `Failure` in the list. With a `connection` all of it is part of its transaction.
         """
-        prepared = list(calls)
+        prepared = listed(calls)
         if self.joins(connection):
             return gather_in(
                 self, prepared, then, id, connection, return_exceptions=return_exceptions
@@ -396,7 +401,7 @@ class Mulligan(Operations):
 
         With a `connection` of your own all of them are part of its transaction.
         """
-        answers = await self.asend([call.job for call in calls], connection=connection)
+        answers = await self.asend(jobs_of(listed(calls)), connection=connection)
         return [JobHandle(self, job, created) for job, created in answers]
 
     def enqueue_many(
@@ -406,9 +411,9 @@ class Mulligan(Operations):
 
         With a `connection` of your own all of them are part of its transaction.
         """
-        prepared = list(calls)  # a bad call is refused here, before anything is sent
+        prepared = listed(calls)  # a bad call is refused here, before anything is sent
         if self.joins(connection):
-            answers = self.user_transactions.send(connection, [call.job for call in prepared])
+            answers = self.user_transactions.send(connection, jobs_of(prepared))
             return [JobHandle(self, job, created) for job, created in answers]
         return self.run(lambda: self.aenqueue_many(prepared))
 

@@ -8,9 +8,9 @@ here: a program that declares one of their types has imported them.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from functools import cached_property
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, ClassVar, Union, get_args, get_origin
 
 import msgspec
@@ -18,6 +18,7 @@ from msgspec import inspect as shapes
 
 from mulligan.app.annotations import (
     PLAIN,
+    has_fields,
     is_model,
     is_pydantic,
     is_text,
@@ -31,6 +32,9 @@ from mulligan.core.gather import Failure, failure_from, failure_value
 Encode = Callable[[Any], bytes]
 # What msgspec or pydantic raise for a value that does not fit, or cannot be JSON.
 MISFIT = (TypeError, ValueError, OverflowError)
+# Types with keys, and types that those may not be.
+DICTS = (dict, Mapping, MutableMapping)
+NO_KEYS = (bool, NoneType, tuple, list, set, frozenset, dict)
 # How many of pydantic's complaints a message tells.
 SHOWN = 3
 
@@ -188,6 +192,7 @@ def codec_of(kind: Any) -> Codec:
             refuse_secrets(parts)
             return PydanticCodec(kind, adapter)
     refuse_private_fields(parts)
+    refuse_keys(parts)
     try:
         msgspec.json.Decoder(kind)
         found = shapes.type_info(kind)
@@ -312,6 +317,21 @@ def refuse_private_fields(parts: list[Any]) -> None:
                 raise CannotCarryError(
                     f"field {field.name} of {shown(part)} begins with an underscore, and would be"
                     " left out; rename it, or set init=False if it need not be carried"
+                )
+
+
+def refuse_keys(parts: list[Any]) -> None:
+    """Refuse dicts with keys that msgspec cannot write as text and read back."""
+    for part in parts:
+        inner = get_args(part)
+        if get_origin(part) not in DICTS or len(inner) != 2:  # noqa: PLR2004 - key and value
+            continue
+        for key in parts_of(inner[0]):
+            kind = get_origin(key) or key
+            if kind in NO_KEYS or (isinstance(kind, type) and has_fields(kind)):
+                raise CannotCarryError(
+                    f"its keys are {shown(inner[0])}, and in JSON keys are text; use text, numbers,"
+                    " enums or dates as keys, or a list of pairs"
                 )
 
 

@@ -1,6 +1,6 @@
 """A task with other options for some of its calls, and a call as a value."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from msgspec import Struct
@@ -110,3 +110,28 @@ class Prepared(Struct, Generic[R], gc=False):
     """A call that has been checked and not yet enqueued."""
 
     job: NewJob
+
+
+def listed(calls: Iterable[T]) -> list[T]:
+    """The calls as a list; refuses what cannot be one, such as a single call."""
+    if not isinstance(calls, Iterable):
+        raise InvalidError(f"calls {calls!r} must be a list, such as [task.call(...), ...]")
+    return list(calls)
+
+
+def jobs_of(calls: Sequence[Prepared[Any]]) -> list[NewJob]:
+    """The jobs of calls."""
+    try:
+        return [call.job for call in calls]
+    except AttributeError:
+        for each in calls:
+            refuse_other(each, Prepared)
+        raise
+
+
+def refuse_other(call: object, *kinds: type) -> None:
+    """Refuse what is no call, such as a task, a job, or what a direct call returned."""
+    if not isinstance(call, kinds):
+        raise InvalidError(
+            f"calls has {call!r}, which is no call; give task.call(...), which runs nothing yet"
+        )

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from mulligan.core.checks import Seconds, check_seconds, seconds
+from mulligan.core.checks import Seconds, check_number, check_seconds, seconds
 from mulligan.core.errors import InvalidError
 from mulligan.core.plan import Rate
 
@@ -26,12 +26,16 @@ class Budget(Struct, frozen=True):
         if (self.limit is None) == (self.ratio is None):
             message = f"budget limit {self.limit!r} and ratio {self.ratio!r}: give exactly one"
             raise InvalidError(message)
-        if self.limit is not None and self.limit < 1:
-            message = f"budget limit {self.limit!r} must be at least 1; a queue can be paused"
-            raise InvalidError(message)
-        if self.ratio is not None and not 0 < self.ratio <= 1:
-            message = f"budget ratio {self.ratio!r} must be above 0 and at most 1"
-            raise InvalidError(message)
+        if self.limit is not None:
+            check_number("budget limit", self.limit, whole=True)
+            if self.limit < 1:
+                message = f"budget limit {self.limit!r} must be at least 1; a queue can be paused"
+                raise InvalidError(message)
+        if self.ratio is not None:
+            check_number("budget ratio", self.ratio)
+            if not 0 < self.ratio <= 1:
+                message = f"budget ratio {self.ratio!r} must be above 0 and at most 1"
+                raise InvalidError(message)
         check_seconds("budget per", self.per, least=0.001)
         if self.ratio is not None and seconds(self.per) != RATIO_WINDOW:
             message = f"budget per {self.per!r} does not go with ratio, which looks at a minute"

@@ -121,6 +121,13 @@ def check_seconds(name: str, value: Seconds, *, least: float = 0.0, most: float 
     return number
 
 
+def check_number(name: str, value: object, *, whole: bool = False) -> None:
+    """Refuse what is no number, such as text from the environment; or no whole number."""
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        what = "whole number" if whole else "number"
+        raise InvalidError(f"{name} {value!r} must be a {what}, not {type(value).__name__}")
+
+
 def is_too_deep(raw: bytes, around: int = 0) -> bool:
     """Whether JSON has more levels of lists and objects than the limit and those around it."""
     limit = DEPTH_LIMIT + around

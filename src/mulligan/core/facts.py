@@ -24,7 +24,13 @@ class QueueSettings(Struct, frozen=True):
     weights: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a grace or weights that are none, and a budget that the policy would ignore."""
+        """Refuse what is none of these, and a budget that the policy would ignore."""
+        if not isinstance(self.policy, FetchPolicy):
+            raise InvalidError(f"policy {self.policy!r} must be a fetch policy, such as 'balanced'")
+        if self.budget is not None and not isinstance(self.budget, Budget):
+            raise InvalidError(
+                f"budget {self.budget!r} must be a Budget, such as Budget(limit=100, per=60)"
+            )
         check_seconds("grace", self.grace)
         check_weights(self.weights)
         if self.budget is not None and isinstance(self.policy, Fifo):

@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from mulligan.core.checks import check_number
 from mulligan.core.errors import InvalidError
 
 Only = Literal["retries", "fresh"]
@@ -26,6 +27,7 @@ class Weighted(Struct, frozen=True, tag="weighted"):
 
     def __post_init__(self) -> None:
         """Refuse a share that would starve one side."""
+        check_number("retry share", self.retry)
         if not SMALLEST_SHARE <= self.retry <= 1 - SMALLEST_SHARE:
             message = (
                 f"retry share {self.retry!r} must be between 0 and 1;"
@@ -41,6 +43,7 @@ class Capped(Struct, frozen=True, tag="capped"):
 
     def __post_init__(self) -> None:
         """Refuse a cap under which no retry could ever run."""
+        check_number("cap", self.limit, whole=True)
         if self.limit < 1:
             message = f"cap {self.limit!r} must be at least 1; to stop all work pause the queue"
             raise InvalidError(message)

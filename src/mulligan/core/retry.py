@@ -12,7 +12,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from mulligan.core.checks import LONGEST, Seconds, check_classes, check_seconds, seconds, type_name
+from mulligan.core.checks import (
+    LONGEST,
+    Seconds,
+    check_classes,
+    check_number,
+    check_seconds,
+    seconds,
+    type_name,
+)
 from mulligan.core.errors import UNREADABLE, InvalidError, StoreError
 
 Jitter = Literal["none", "full", "decorrelated"]
@@ -57,6 +65,7 @@ class Adaptive(Struct, frozen=True, tag="adaptive"):
     def __post_init__(self) -> None:
         """Refuse an invalid curve."""
         check_curve(self)
+        check_number("per", self.per)
         if not 0 < self.per < inf:
             message = f"per {self.per!r} must be above 0: depth is divided by it"
             raise InvalidError(message)
@@ -75,6 +84,7 @@ class Delays(Struct, frozen=True, tag="delays"):
 
     def __post_init__(self) -> None:
         """Refuse an empty, endless or negative list."""
+        check_several("delays", self.seconds, "Delays((1, 5, 30))")
         if not 1 <= len(self.seconds) <= STEPS_LIMIT:
             message = f"delays has {len(self.seconds)} entries; give 1 to {STEPS_LIMIT}"
             raise InvalidError(message)
@@ -102,6 +112,8 @@ class Sessions(Struct, frozen=True, tag="sessions"):
     def __post_init__(self) -> None:
         """Refuse a session whose waits do not fit between its attempts."""
         check_curve(self)
+        check_number("attempts", self.attempts, whole=True)
+        check_several("within", self.within, "Sessions(attempts=3, within=(0, 5))")
         if not 1 <= self.attempts <= STEPS_LIMIT:
             message = f"attempts {self.attempts!r} must be between 1 and {STEPS_LIMIT}"
             raise InvalidError(message)
@@ -164,12 +176,19 @@ def check_curve(curve: Curve) -> None:
         if seconds(curve.max) < seconds(curve.base):
             message = f"max {curve.max:g} must be at least base {curve.base:g}; raise max="
             raise InvalidError(message)
+    check_number("factor", curve.factor)
     if not 0 < curve.factor < inf:
         message = f"factor {curve.factor!r} must be above 0; 1 keeps the delay constant"
         raise InvalidError(message)
     if curve.jitter not in JITTERS:
         message = f"jitter {curve.jitter!r} is not one of {', '.join(JITTERS)}"
         raise InvalidError(message)
+
+
+def check_several(name: str, value: object, example: str) -> None:
+    """Refuse what is no tuple or list of durations."""
+    if not isinstance(value, tuple | list):
+        raise InvalidError(f"{name} {value!r} must be a tuple of durations, as in {example}")
 
 
 # Exception classes, given as such or by name; on a task also a predicate. Stored are names.

@@ -8,6 +8,8 @@ from msgspec import Struct
 from mulligan.core.errors import InvalidError
 
 Pool = Literal["process"]
+# Less than Python itself uses: whoever says less means another unit.
+LEAST_MEMORY = 1 << 20
 SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMG]?)(?:i?B)?", re.IGNORECASE)
 
@@ -25,6 +27,11 @@ class Runs(Struct, frozen=True):
             raise InvalidError(
                 f"task {task!r} has max_memory, and only a process of its own can be measured;"
                 ' add pool="process"'
+            )
+        if self.max_memory is not None and self.max_memory < LEAST_MEMORY:
+            raise InvalidError(
+                f"task {task!r} has max_memory {self.max_memory} bytes, which is less than Python"
+                f' itself uses; give the unit too, such as "{self.max_memory}MB"'
             )
         if self.soft_timeout is None:
             return

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from mulligan.core.checks import check_seconds
+from mulligan.core.checks import check_number, check_seconds
 from mulligan.core.errors import InvalidError
 
 # The lowest priority that a process of Unix can have.
@@ -55,17 +55,20 @@ class Settings(Struct, frozen=True):
             )
             raise InvalidError(message)
         for name in ("concurrency", "abandoned_limit", "payload_limit", "result_limit"):
+            check_number(name, getattr(self, name), whole=True)
             if getattr(self, name) < 1:
                 message = f"{name} {getattr(self, name)!r} must be at least 1"
                 raise InvalidError(message)
-        if self.threads is not None and self.threads < 1:
-            message = (
-                f"threads {self.threads!r} must be at least 1; None is a few more than processors"
-            )
-            raise InvalidError(message)
-        if self.pool_size is not None and self.pool_size < 1:
-            message = f"pool_size {self.pool_size!r} must be at least 1; None is one per processor"
-            raise InvalidError(message)
+        for name, none in (
+            ("threads", "a few more than processors"),
+            ("pool_size", "one per processor"),
+        ):
+            if (given := getattr(self, name)) is not None:
+                check_number(name, given, whole=True)
+                if given < 1:
+                    message = f"{name} {given!r} must be at least 1; None is {none}"
+                    raise InvalidError(message)
+        check_number("pool_nice", self.pool_nice, whole=True)
         if not 0 <= self.pool_nice <= MOST_NICE:
             message = f"pool_nice {self.pool_nice!r} must be from 0 to {MOST_NICE}, as nice has it"
             raise InvalidError(message)

@@ -1,0 +1,124 @@
+"""Values of the wrong kind, as they come from the environment or a typo: each refusal says why."""
+
+import re
+from datetime import timedelta
+from math import inf
+
+import pytest
+
+from mulligan import (
+    Adaptive,
+    Budget,
+    Capped,
+    Delays,
+    Exponential,
+    InvalidError,
+    Mulligan,
+    ResultTimeoutError,
+    Sessions,
+    Settings,
+    Weighted,
+)
+
+
+@pytest.fixture
+def app():
+    return Mulligan("memory://")
+
+
+@pytest.fixture
+def double(app):
+    @app.task
+    def double(number: int) -> int:
+        return 2 * number
+
+    return double
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "said"),
+    [
+        (Exponential, {"factor": "2"}, "factor '2' must be a number, not str"),
+        (Adaptive, {"per": "10"}, "per '10' must be a number, not str"),
+        (Sessions, {"attempts": "3"}, "attempts '3' must be a whole number, not str"),
+        (Sessions, {"within": 5}, "within 5 must be a tuple of durations, as in Sessions("),
+        (Delays, {"seconds": 5}, "delays 5 must be a tuple of durations, as in Delays((1, 5"),
+        (Delays, {"seconds": "15"}, "delays '15' must be a tuple of durations"),
+        (Budget, {"limit": "100"}, "budget limit '100' must be a whole number, not str"),
+        (Budget, {"limit": True}, "budget limit True must be a whole number, not bool"),
+        (Budget, {"ratio": "0.2"}, "budget ratio '0.2' must be a number, not str"),
+        (Weighted, {"retry": "0.2"}, "retry share '0.2' must be a number, not str"),
+        (Capped, {"limit": 1.5}, "cap 1.5 must be a whole number, not float"),
+        (Settings, {"concurrency": "50"}, "concurrency '50' must be a whole number, not str"),
+        (Settings, {"threads": "4"}, "threads '4' must be a whole number, not str"),
+        (Settings, {"pool_size": 1.5}, "pool_size 1.5 must be a whole number, not float"),
+        (Settings, {"pool_nice": "5"}, "pool_nice '5' must be a whole number, not str"),
+        (Mulligan, {"url": 5}, "store 5 must be a URL, such as sqlite:///mulligan.db"),
+        (Mulligan, {"url": ""}, "store '' must be a URL, such as sqlite:///mulligan.db"),
+        (Mulligan, {"settings": {"lease": 30}}, "must be Settings, such as Settings(lease=30)"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused_where_it_is_given(kind, given, said):
+    with pytest.raises(InvalidError, match=re.escape(said)):
+        kind(**given)
+
+
+def test_a_queue_takes_a_policy_and_a_budget(app):
+    with pytest.raises(InvalidError, match=r"budget 100 must be a Budget, such as Budget\(limit="):
+        app.queue("mail", budget=100)
+    with pytest.raises(
+        InvalidError, match=r"policy 0.2 must be a fetch policy, such as 'balanced'"
+    ):
+        app.queue("mail", policy=0.2)
+
+
+def test_a_list_of_calls_holds_calls_alone(app, double):
+    said = r"calls has <task double .*>, which is no call; give task.call\(\.\.\.\), which runs"
+    with pytest.raises(InvalidError, match=said):
+        app.enqueue_many([double.call(1), double])
+    with pytest.raises(InvalidError, match=said):
+        app.gather([double], double)
+    with pytest.raises(InvalidError, match="calls has 4, which is no call"):
+        app.enqueue_many(double(each) for each in (2, 3))
+    for enqueue in (app.enqueue_many, lambda calls: app.gather(calls, double)):
+        with pytest.raises(InvalidError, match=r"calls .* must be a list, such as \[task.call\("):
+            enqueue(double.call(1))
+
+
+def test_what_a_generator_of_calls_raises_is_passed_on(app, double):
+    with pytest.raises(AttributeError, match="no attribute 'missing'"):
+        app.enqueue_many(double.call(app.missing) for _ in range(2))
+
+
+def test_a_task_has_one_result(app):
+    def numbers():
+        yield 1
+
+    async def letters():
+        yield "a"
+
+    for function in (numbers, letters):
+        with pytest.raises(InvalidError, match=r"yields, and a job has one result; return a list"):
+            app.task(function)
+
+
+def test_a_task_has_a_signature(app):
+    with pytest.raises(InvalidError, match=r"what it takes cannot be read: .*; call it in"):
+        app.task(int)
+
+
+def test_a_wait_takes_seconds(double):
+    job = double.enqueue(1)
+    with pytest.raises(InvalidError, match="timeout '5' must be a number of seconds"):
+        job.result(timeout="5")
+    for over in (-1, timedelta(0)):
+        with pytest.raises(ResultTimeoutError):
+            job.result(timeout=over)
+    job.cancel()
+    with pytest.raises(Exception, match="was cancelled"):
+        job.result(timeout=inf)
+
+
+def test_the_reason_of_a_cancellation_is_text(double):
+    with pytest.raises(InvalidError, match="reason 5 must be text, not int"):
+        double.enqueue(1).cancel(5)
