@@ -335,6 +335,95 @@ async def test_killed_at_any_step_nothing_is_lost_and_nothing_doubled(
     raise AssertionError("it never came to its end")
 
 
+@pytest.mark.parametrize("at", WRITES)
+@pytest.mark.parametrize("system", QUEUES)
+async def test_a_second_bridge_at_any_step_of_the_first_loses_and_doubles_nothing(
+    other, system, at
+):
+    await meet_a_second(other, make_app(), system, at)
+
+
+@pytest.mark.parametrize("system", QUEUES)
+async def test_a_second_bridge_stores_the_jobs_of_the_first_once_on_every_store(
+    other, store_url, system
+):
+    await meet_a_second(other, make_app(store_url), system, "adopt")
+
+
+async def meet_a_second(other: Any, app: Mulligan, system: str, at: str) -> None:
+    """Before one write of the first, the second takes its batch for a killed one's and ends it."""
+    redis, url, prefix = other
+    write, queue_of = QUEUES[system]
+    write(redis, prefix)
+    store, client = app.make_store(), AsyncRedis.from_url(url)
+    await store.open()
+    met: list[str] = []
+
+    class First:
+        """Passes calls on; before the one write, once, the second bridge goes through."""
+
+        def __init__(self, inner: Any) -> None:
+            self._inner = inner
+
+        def __getattr__(self, name):
+            found = getattr(self._inner, name)
+
+            async def call(*args, **kwargs):
+                if not met:
+                    met.append(name)
+                    second = running.Bridge(store, Tasks(app, {}), running.no_progress, system)
+                    await second.go_through([queue_of(client, prefix)], dry_run=False)
+                return await found(*args, **kwargs)
+
+            return call if name == at else found
+
+    first = running.Bridge(cast("Any", First(store)), Tasks(app, {}), running.no_progress, system)
+    queue = cast("RedisQueue", First(queue_of(client, prefix)))
+    await first.go_through([queue], dry_run=False)
+    again = running.Bridge(store, Tasks(app, {}), running.no_progress, system)
+    await again.go_through([queue_of(client, prefix)], dry_run=False)
+    found = [job.id for job in (await store.page(Selection(), 100)).jobs]
+    await client.aclose()
+    await store.close()
+    assert met == [at]
+    assert sorted(found) == ["j0", "j1", "j2", "j4", "later"]
+
+
+async def test_killed_after_an_id_was_taken_meanwhile_the_message_is_not_lost(other, monkeypatch):
+    """Both when the jobs had been stored and when they had not."""
+    redis, url, prefix = other
+
+    async def unaware(self, messages):
+        return [message.id for message in messages]
+
+    for step in (1, 2):  # before the jobs are stored, and after it
+        app = make_app()
+        store, client = app.make_store(), AsyncRedis.from_url(url)
+        redis.lpush(f"{prefix}celery", celery_message("add", 1, id="same"))
+        queue = CeleryQueue(client, "celery", prefix=prefix)
+        once = running.Bridge(store, Tasks(app, {}), running.no_progress, "Celery")
+        if step == 2:
+            await once.go_through([queue], dry_run=False)
+            redis.lpush(f"{prefix}celery", celery_message("add", 2, id="same"))
+        redis.lpush(f"{prefix}celery", celery_message("add", 3, id="other"))
+        mortal = Mortal(queue, dies := dies_at(step))
+        with monkeypatch.context() as patched:
+            patched.setattr(running.Bridge, "_ids", unaware)
+            bridge = running.Bridge(
+                cast("Any", Mortal(store, dies)), Tasks(app, {}), running.no_progress, "Celery"
+            )
+            with pytest.raises(KilledError):
+                await bridge.go_through([cast("RedisQueue", mortal)], dry_run=False)
+        if step == 1:
+            meanwhile = app.tasks["add"].using(id="same").call(2).job
+            await store.enqueue([meanwhile])
+        await once.go_through([queue], dry_run=False)
+        await client.aclose()
+        found = [job.id for job in (await store.page(Selection(), 100)).jobs]
+        assert sorted(each[:5] for each in found) == ["other", "same", "same-"]
+        assert rest(redis, prefix) == []
+
+
 async def test_a_batch_whose_task_is_gone_goes_back_to_the_head_of_its_queue(other):
     redis, url, prefix = other
     for system, (write, queue_of) in QUEUES.items():
@@ -344,7 +433,8 @@ async def test_a_batch_whose_task_is_gone_goes_back_to_the_head_of_its_queue(oth
         for queue_key in await queue.queue_keys():
             for message in await queue.page(queue_key, 0, 10):
                 if isinstance(message, Message) and message.id in ("j0", "later"):
-                    await queue.take("begun-" + message.id, queue_key, [(message.id, message)])
+                    named = [(message.id, 1.0, message)]
+                    await queue.take("begun-" + message.id, queue_key, named)
         app = Mulligan("memory://")
         bridge = running.Bridge(app.make_store(), Tasks(app, {}), running.no_progress, system)
         done = await bridge.go_through([queue], dry_run=False)

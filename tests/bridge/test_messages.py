@@ -140,7 +140,7 @@ def test_retries_that_rq_has_used_are_used_here():
         (b"\xff\xfe", {}, "cannot be read"),
         (["t"], {}, "cannot be read"),
         (["t", "object", [], {}], {}, "a method"),
-        (["t", None, [], {}], {"dependents": 2}, "2 other jobs depend on it"),
+        (["t", None, [], {}], {"dependents": 2}, "other jobs depend on it"),
         (["t", None, [], {}], {"success_callback_name": b"f"}, "a callback"),
         (["t", None, [], {}], {"repeats_left": b"3"}, "repeats"),
     ],

@@ -24,11 +24,15 @@ TAKE = Path(__file__).with_name("take.lua").read_text()
 
 
 class Entry(Struct, frozen=True):
-    """What a batch keeps of a message: what stood in the queue, whence, and the id of its job."""
+    """What a batch keeps of a message: what stood in the queue, whence, and the id of its job.
+
+    `created_at` is that of the job, which tells it from another job of the same id.
+    """
 
     job: str
     key: str
     raw: str
+    created_at: float
 
 
 class QueueKey(Struct, frozen=True):
@@ -78,12 +82,12 @@ class RedisQueue(ABC):
         """Put a message back at the head of its queue."""
 
     async def take(
-        self, batch: str, queue_key: QueueKey, messages: Sequence[tuple[str, Message]]
+        self, batch: str, queue_key: QueueKey, messages: Sequence[tuple[str, float, Message]]
     ) -> list[bool]:
-        """Move messages into the batch, each under the id of its job; False if it is gone."""
+        """Move messages into the batch, each with its job's id and time; False if it is gone."""
         values: list[str | bytes] = []
-        for job, message in messages:
-            entry = Entry(job, queue_key.key, message.raw)
+        for job, created_at, message in messages:
+            entry = Entry(job, queue_key.key, message.raw, created_at)
             values += [message.member, msgspec.json.encode(entry)]
         keys = [queue_key.key, self._list(batch), self._batches, queue_key.index or queue_key.key]
         answers = await self.redis.eval(TAKE, len(keys), *keys, queue_key.removal, batch, *values)

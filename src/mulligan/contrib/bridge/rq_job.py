@@ -56,7 +56,7 @@ def name_of(said: Mapping[str, bytes]) -> str:
 def not_taken(said: Mapping[str, bytes], dependents: int) -> str | None:
     """Why the job must be finished by RQ."""
     if dependents:
-        return f"{dependents} other jobs depend on it; let RQ finish it"
+        return "other jobs depend on it; let RQ finish it"
     if any(said.get(name) for name in CALLBACKS):
         return "it has a callback; let RQ finish it"
     if said.get("repeats_left"):

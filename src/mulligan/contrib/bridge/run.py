@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from uuid import uuid4
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mulligan.app import Mulligan
 from mulligan.contrib.bridge.jobs import Tasks
@@ -25,6 +26,8 @@ BATCH = 100
 # How many messages that were left are listed one by one; all are counted.
 SHOWN = 1000
 PAUSE = 0.5
+# Within how many seconds two times are the same: stores keep whole microseconds.
+SAME = 0.000_002
 Progress = Callable[[int, int], None]
 
 
@@ -157,7 +160,8 @@ class Bridge:
     ) -> int:
         """Take these, and say how many; what others took meanwhile is theirs."""
         batch = uuid4().hex
-        answers = await queue.take(batch, queue_key, [(job.id, message) for message, job in jobs])
+        named = [(job.id, job.created_at, message) for message, job in jobs]
+        answers = await queue.take(batch, queue_key, named)
         ours = [each for each, taken in zip(jobs, answers, strict=True) if taken]
         if not ours:
             return 0
@@ -165,7 +169,7 @@ class Bridge:
         messages = [message for message, job in ours if job.id in stored]
         # A job has come under the same id meanwhile: the next time it gets another one.
         returned = [
-            Entry(job.id, queue_key.key, message.raw)
+            Entry(job.id, queue_key.key, message.raw, job.created_at)
             for message, job in ours
             if job.id not in stored
         ]
@@ -176,27 +180,47 @@ class Bridge:
         """Finish a batch that a killed bridge began; how many jobs came of it."""
         entries = await queue.entries(batch)
         now = (await self._store.facts()).now
-        messages, jobs, returned = [], [], []
+        begun: list[tuple[Entry, Message, Job]] = []
+        returned: list[Entry] = []
         for entry, message in zip(entries, await queue.read(entries), strict=True):
             job = message if isinstance(message, Left) else self._tasks.job(message, entry.job, now)
             if isinstance(message, Message) and isinstance(job, Job):
-                messages.append(message)
-                jobs.append(job)
+                begun.append((entry, message, replace(job, created_at=entry.created_at)))
             else:  # the app no longer has its task
                 returned.append(entry)
-        if jobs and await self._store.get(letter_id(batch)) is None:
-            # One whose id is there was stored before the kill.
-            await self._store_jobs(batch, jobs)
+        stored: set[str] = set()
+        if jobs := [job for _, _, job in begun]:
+            if await self._store.get(letter_id(batch)) is None:
+                stored = await self._store_jobs(batch, jobs)
+            else:  # they were stored before the kill; what is not there has been run and forgotten
+                stored = await self._still_theirs(jobs, gone=True)
+        returned += [entry for entry, _, job in begun if job.id not in stored]
+        messages = [message for _, message, job in begun if job.id in stored]
         await self._end(queue, batch, messages, returned)
-        return len(jobs)
+        return len(messages)
 
     async def _store_jobs(self, batch: str, jobs: list[Job]) -> set[str]:
-        """Store the jobs and the letter; which were stored, since no job had their ids."""
+        """Store the jobs and the letter; the ids of those that are stored.
+
+        A second bridge may have taken this batch for a killed one's and stored some. The others are
+        not stored, since another job has their id.
+        """
         adopted = [Adopted(job, []) for job in jobs]
         why = f"a bridge from {self._system} was interrupted; start it again to finish"
         letter = batch_letter(letter_id(batch), "mulligan.bridge", jobs, why, jobs[0].created_at)
         answers = await self._store.adopt([*adopted, letter])
-        return {job.id for job, taken in zip(jobs, answers, strict=False) if taken}
+        stored = {job.id for job, taken in zip(jobs, answers, strict=False) if taken}
+        refused = [job for job in jobs if job.id not in stored]
+        return stored | await self._still_theirs(refused, gone=False)
+
+    async def _still_theirs(self, jobs: Sequence[Job], *, gone: bool) -> set[str]:
+        """The ids under which these very jobs are stored; with `gone` also those of no job."""
+        there = await asyncio.gather(*(self._store.get(job.id) for job in jobs))
+        return {
+            job.id
+            for job, found in zip(jobs, there, strict=True)
+            if (gone if found is None else abs(found.created_at - job.created_at) < SAME)
+        }
 
     async def _end(
         self,
