@@ -1,5 +1,6 @@
 """Environments of the peers: a venv or a node_modules each, pinned, in a cache folder."""
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -37,15 +38,18 @@ def command_of(peer: str, *, node: bool) -> tuple[list[str], dict[str, str]]:
 
 
 def install(peer: str, pins: Path, fill: Callable[[str, Path, Path], None]) -> Path:
-    """The peer's folder, filled anew whenever its pins have changed."""
+    """The peer's folder, filled anew whenever its pins have changed, by one process at a time."""
     home = CACHE / peer
     stamp = home / "installed"
     wanted = hashlib.sha256(pins.read_bytes()).hexdigest()
-    if not stamp.exists() or stamp.read_text() != wanted:
-        shutil.rmtree(home, ignore_errors=True)
-        home.mkdir(parents=True)
-        fill(peer, home, pins)
-        stamp.write_text(wanted)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{peer}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not stamp.exists() or stamp.read_text() != wanted:
+            shutil.rmtree(home, ignore_errors=True)
+            home.mkdir()
+            fill(peer, home, pins)
+            stamp.write_text(wanted)
     return home
 
 
