@@ -24,10 +24,10 @@ from mulligan.core.flow import (
     check_root,
     flow_of,
     gathering,
+    gathering_id,
     is_spread,
     member_id,
     member_keep,
-    stage_id,
 )
 from mulligan.core.job import Enqueued, NewJob, encode
 from mulligan.core.lane import ANYWHERE
@@ -200,7 +200,7 @@ def gathered(
         check_takes_failures(first)
     names = (spread_name(calls), *(part.name for part in parts))
     spread = Flow(root, names, 1, members=len(calls))
-    gather = stage_id(replace(spread, number=GATHERS))
+    gather = gathering_id(root)
     members = [member_of(call, spread, gather, at, named=named) for at, call in enumerate(calls)]
     whole = Flow(
         root,

@@ -3,12 +3,11 @@
 from typing import Any, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from mulligan.app.members import Members, cancel_all, cancel_members, inner_gathers, members_of
 from mulligan.app.stages import ChainHandle
 from mulligan.core.errors import InvalidError, UnknownJobError
-from mulligan.core.flow import GATHERS, Flow, flow_of, stage_id
+from mulligan.core.flow import flow_of, gathering_id
 from mulligan.core.gather import Failure, Progress, failures_of, progress_of
 from mulligan.core.job import Job
 from mulligan.core.settings import BATCH_LIMIT
@@ -66,7 +65,7 @@ class GatherHandle(ChainHandle[R], frozen=True, gc=False):
 
     async def _read(self, store: Store, limit: int | None) -> GatherView:
         flow = await self._whole(store)
-        return await gather_view(store, stage_id(replace(flow, number=GATHERS)), limit)
+        return await gather_view(store, gathering_id(flow.root), limit)
 
     async def _replay(self, store: Store) -> int:
         return await replay_gather(store, await self._read(store, None))
@@ -77,7 +76,7 @@ async def gather_view(store: Store, job: str, limit: int | None = 100) -> Gather
 
     It may also be the id that all jobs of the gather are named after.
     """
-    found = await store.get(job) or await store.get(stage_id(Flow(job, (), GATHERS)))
+    found = await store.get(job) or await store.get(gathering_id(job))
     if found is None:
         raise UnknownJobError(f"no job {job!r} is stored")
     flow = flow_of(found.body)

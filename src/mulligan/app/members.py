@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mulligan.core.flow import Flow, following_of, member_id, stage_id
+from mulligan.core.flow import Flow, following_of, gathering_id, member_id, stage_id
 from mulligan.core.job import Job, life_of
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.stores.contract import Store
@@ -89,7 +89,7 @@ async def member_flow(store: Store, members: Members, index: int) -> Flow:
     guessed = Flow(root, ("",) * members.stages)
     if not members.named or members.stages == 1:
         return guessed
-    job = await store.get(root) or await store.get(stage_id(replace(guessed, number=2)))
+    job = await store.get(root) or await store.get(gathering_id(root))
     found = None if job is None else await found_flow(store, job)
     # What gathers for the member is named before its first job, and its life is its own.
     return guessed if found is None or found.root != root else found

@@ -294,6 +294,11 @@ def stage_id(flow: Flow) -> str:
     return flow.root if flow.number == 1 else f"{flow.prefix}.{flow.number}"
 
 
+def gathering_id(root: str) -> str:
+    """The id of the job that gathers calls with which it was enqueued."""
+    return f"{root}.{GATHERS}"
+
+
 def member_id(flow: Flow, index: int) -> str:
     """The id of one of a fan-out's jobs."""
     return f"{flow.prefix}.{flow.number}.{index}"
