@@ -6,7 +6,20 @@ import pytest
 from msgspec.structs import replace
 
 from mulligan.core.lane import Lane
-from mulligan.core.limits import FOREVER, Limit, costs_text
+from mulligan.core.limits import (
+    FOREVER,
+    LONG_UNIT,
+    PARTS,
+    SECOND,
+    Limit,
+    LimitState,
+    StoredLimit,
+    charge,
+    costs_text,
+    micros,
+    recount,
+    view_of,
+)
 from mulligan.core.outcome import Cancelled, Done, Limited, LimitUse, Returned
 from tests.contract.builders import (
     ANN,
@@ -354,6 +367,32 @@ async def test_a_full_bucket_lets_as_many_start_at_once_as_it_holds(store, clock
         assert len((await claim(store, demand=9)).claims) == 4
         assert (await store.limits(9))[0].used == 4
         clock.advance(0.25)
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        Limit(rate=1000, per=1000 * (LONG_UNIT - 0.5) / SECOND, burst=7),
+        Limit(rate=1000, per=1000 * (LONG_UNIT + 0.5) / SECOND, burst=7),
+        Limit(rate=PARTS),
+        Limit(rate=PARTS + 1),
+    ],
+)
+@pytest.mark.parametrize("replaces", [False, True])
+async def test_a_store_rounds_what_is_used_where_core_does(store, clock, limit, replaces):
+    cost = limit.most_cost
+    was = Limit(rate=1, burst=cost) if replaces else limit
+    await store.set_limit("k", was, declared=True)
+    await store.enqueue(limited("k1", limits={"k": cost}))
+    assert names(await claim(store)) == ["k1"]
+    await store.set_limit("k", limit, declared=True)
+    state, now = LimitState(starts=[]), micros(clock.now)
+    charge(was, state, cost, now)
+    recount(was, limit, state, now)
+    expected = view_of("k", StoredLimit(limit), limit, state, waiting=0, now=clock.now)
+    [view] = await store.limits(9)
+    assert (view.used, view.room_at) == (expected.used, expected.room_at)
+    assert view.room_at > clock.now
 
 
 @pytest.mark.parametrize("burst", [None, 5])
