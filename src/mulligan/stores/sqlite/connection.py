@@ -90,23 +90,16 @@ class Connection:
         Each is answered on its own: where one fails, the others are done without it.
         """
         try:
-            return self._run_together(works)
+            answers, wakeups = self._run_together(works)
         except Exception as error:  # noqa: BLE001 - belongs to the one who asked
             if len(works) == 1:
                 return [Reply(None, error)], []
-        replies: list[Reply] = []
-        wakeups: list[WakeUp | Ended] = []
-        for work in works:
-            try:
-                done, picked = self._run_together((work,))
-            except Exception as error:  # noqa: BLE001 - belongs to the one who asked
-                replies.append(Reply(None, error))
-            else:
-                replies += done
-                wakeups += picked
-        return replies, wakeups
+        else:
+            return [Reply(answer) for answer in answers], wakeups
+        single = [self.run((work,)) for work in works]
+        return [reply for [reply], _ in single], [each for _, picked in single for each in picked]
 
-    def transact(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp | Ended]]:
+    def transact(self, works: Sequence[Work]) -> tuple[list[Any], list[WakeUp | Ended]]:
         """Do the operations in one transaction; gives their answers and whom to wake.
 
         Raises what SQLite raises, also that the file is locked, and then nothing is written: `run`
@@ -114,13 +107,13 @@ class Connection:
         """
         db = self._db
         writes = works[0].writes
-        replies: list[Reply] = []
+        answers: list[Any] = []
         wakeups: list[WakeUp | Ended] = []
         db.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
         try:
             for work in works:
                 tx = Transaction(db, rounded(self._clock()))
-                replies.append(Reply(work.call(tx)))
+                answers.append(work.call(tx))
                 if writes:
                     pick(tx)
                     wakeups += tx.wakeups
@@ -133,9 +126,9 @@ class Connection:
             raise
         if writes and self._checkpointer is not None:
             self._checkpointer.look()
-        return replies, wakeups
+        return answers, wakeups
 
-    def _run_together(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp | Ended]]:
+    def _run_together(self, works: Sequence[Work]) -> tuple[list[Any], list[WakeUp | Ended]]:
         try:
             return retry_while_locked(lambda: self.transact(works), self._url.path)
         except StoreError as error:

@@ -181,7 +181,7 @@ def insert_one(tx: Transaction, job: NewJob, number: int) -> int:
     row = plain_row(job, number, due, now)
     inserted = tx.db.execute(_INSERT_PLAIN, row).rowcount
     if inserted:
-        lane = (job.queue, job.region, int(job.priority), due, number, number, due > now)
+        lane = (job.queue, job.region, row[2], due, number, number, due > now)
         tx.db.execute(_JOIN_ALONE, lane)
     return inserted
 

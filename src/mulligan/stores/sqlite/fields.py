@@ -65,10 +65,13 @@ NO_OPTIONS = tuple(DEFAULTS[name] for name in OPTIONS)
 
 def plain_row(job: NewJob, number: int, due: float, now: float) -> Row:
     """The columns of every job; SQLite binds a bytearray and a plain int in a third of the time."""
-    priority = int(job.priority)
-    lane = (job.region, priority, due, 0 if job.awaits else number)
-    made = (due > now, first_token(number), now, priority, bytearray(job.body))
-    return (number, *lane, *made, *said_of(job))
+    priority, sequence = int(job.priority), 0 if job.awaits else number
+    # fmt: off
+    return (
+        number, job.region, priority, due, sequence, due > now, first_token(number), now,
+        priority, bytearray(job.body), *said_of(job),
+    )
+    # fmt: on
 
 
 def options_row(job: NewJob, now: float) -> Row:

@@ -198,14 +198,14 @@ class Runner:
             if type(connection) is not Connection or self._in_memory:
                 return cast("T", self._inline(work))
             try:
-                [reply], wakeups = connection.transact((work,))
+                [answer], wakeups = connection.transact((work,))
             except Error:  # such as that another has the lock
                 return cast("T", self._inline(work))
             if wakeups:
                 self._wake_all(connection, wakeups)
             if connection.wal is not None:
                 connection.wal.sync()
-        return cast("T", reply.value)
+        return cast("T", answer)
 
     def _closed(self) -> StoreError:
         return StoreError(f"the store {self._url.path} is not open; call open() first")
