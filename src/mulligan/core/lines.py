@@ -11,7 +11,7 @@ it cost nothing, however many they are. A line is in one of three stages:
 
 When a limit may have room again, the first line that waits there in each lane becomes ready, and
 the next one when that one is gone. So a permit that is freed moves one line a lane, not all. A line
-keeps its place among those that wait until its first job is gone, also while it is ready.
+keeps its position among those that wait until its first job is gone, also while it is ready.
 
 Turns make a lane with fairness keys fair (start-time fair queueing). A key with a ready line has a
 turn; of these keys the one with the lowest turn is next, and of its ready lines the one that is

@@ -265,18 +265,18 @@ def check_cards(cards: Sequence[Card | None], shown: Sequence[str]) -> None:
     Of a shard that is away nothing is known, and its card is None here.
     """
     apps = {card.app for card in cards if card is not None}
-    for place, card in enumerate(cards):
+    for number, card in enumerate(cards):
         if card is None:
             continue
         if len(apps) > 1:
             raise InvalidError(
-                f"shard {place} ({shown[place]}) belongs to another app than the others in the"
+                f"shard {number} ({shown[number]}) belongs to another app than the others in the"
                 " list; list only shards of one app"
             )
-        if card.shard != place:
+        if card.shard != number:
             raise InvalidError(
-                f"{shown[place]} is shard {card.shard} of its app, and the list has it as shard"
-                f" {place}; list shards in the order in which they were first listed, each once,"
+                f"{shown[number]} is shard {card.shard} of its app, and the list has it as shard"
+                f" {number}; list shards in the order in which they were first listed, each once,"
                 " and new ones at the end"
             )
         if card.count > len(cards):

@@ -56,7 +56,7 @@ class ProducerStore(Protocol):
 
         A debounced job, and the one before it that holds its key and is debounced too: that takes
         over its task and body, and joins its lane anew, due after the delay or when it said at the
-        latest, at its `debounce_until`. If a limit holds it up, it keeps its place.
+        latest, at its `debounce_until`. If a limit holds it up, it keeps its position.
 
         Its token begins at `first_token` of a sequence that the store has never given before and
         will never give again, whatever is purged or restarted: a lease on an earlier job of its id

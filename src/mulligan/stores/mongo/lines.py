@@ -73,12 +73,12 @@ class LineBook(LimitStates):
         """The document of the first job that stands in a line, as it was read."""
         window: Window = self.draft.pages.get((JOBS, text))
         docs, at = window.docs, self._passed.get(text, 0)
-        while at < len(docs) and place_of(text, docs[at]) in self._gone:
+        while at < len(docs) and position_of(text, docs[at]) in self._gone:
             at += 1
         self._passed[text] = at
         for doc in islice(docs, at, None):
-            place = place_of(text, doc)
-            if place not in self._gone and place not in self.hidden:
+            position = position_of(text, doc)
+            if position not in self._gone and position not in self.hidden:
                 return doc
         if window.complete:
             return None
@@ -332,6 +332,6 @@ class LineBook(LimitStates):
         return self.root.lanes[name]
 
 
-def place_of(text: str, doc: Doc) -> tuple[str, int]:
+def position_of(text: str, doc: Doc) -> tuple[str, int]:
     """The line in which a job stands, and its sequence there."""
     return text, doc["mulligan"]["sequence"]

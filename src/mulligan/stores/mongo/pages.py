@@ -190,27 +190,27 @@ class Pages:
         for part in slices(left, TOGETHER):
             await self._one_by_one(part)
 
-    async def _at_once(self, needs: list[Need], place: int, field: str) -> list[Need]:
+    async def _at_once(self, needs: list[Need], index: int, field: str) -> list[Need]:
         """Read all there is of these, if it is not too much; returns which are left to read."""
         groups: dict[Need, list[Need]] = {}
         for need in needs:
-            groups.setdefault((need[0], *need[1:place], *need[place + 1 :]), []).append(need)
+            groups.setdefault((need[0], *need[1:index], *need[index + 1 :]), []).append(need)
         left: list[Need] = []
         for group in groups.values():
             if len(group) == 1:
                 left += group
                 continue
-            query = self._query(group[0]) | {field: {"$in": [need[place] for need in group]}}
+            query = self._query(group[0]) | {field: {"$in": [need[index] for need in group]}}
             most = MANY + FEW * len(group)
             found = await self._aggregate(group[0], query, most)
             if len(found) >= most:
                 left += group
                 continue
-            docs: dict[Any, list[Doc]] = {need[place]: [] for need in group}
+            docs: dict[Any, list[Doc]] = {need[index]: [] for need in group}
             for doc in found:
                 docs[doc["mulligan"]["lane"] if group[0][0] == JOBS else doc[field]].append(doc)
             for need in group:
-                self._keep(need, docs[need[place]], complete=True)
+                self._keep(need, docs[need[index]], complete=True)
         return left
 
     async def _one_by_one(self, needs: Sequence[Need]) -> None:

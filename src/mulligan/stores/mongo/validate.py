@@ -75,7 +75,7 @@ def invalid_reason(doc: Doc) -> str | None:
         return f"mulligan {private!r:.80} is not what mulligan keeps there; {REMEDY}"
     if reason := invalid_kind(private) or out_of_range(private):
         return reason
-    if reason := invalid_place(doc):
+    if reason := invalid_standing(doc):
         return reason
     attempts = doc.get("attempts")
     if attempts is not None and not is_count(attempts):
@@ -83,7 +83,7 @@ def invalid_reason(doc: Doc) -> str | None:
     return None
 
 
-def invalid_place(doc: Doc) -> str | None:
+def invalid_standing(doc: Doc) -> str | None:
     """What is wrong with where the document says that it stands; None if nothing is."""
     private = doc["mulligan"]
     try:

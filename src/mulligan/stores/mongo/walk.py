@@ -76,8 +76,8 @@ async def open_book(
         if root.later:
             lines += [page for page in pages.found[LATER, lane].docs if page["due"] <= now]
         if root.alarms:
-            rung = [page for page in pages.found[ALARMS, lane].docs if micros(page["at"]) <= now]
-            keys += [(WAITING, page["limit"], lane) for page in rung]
+            due = [page for page in pages.found[ALARMS, lane].docs if micros(page["at"]) <= now]
+            keys += [(WAITING, page["limit"], lane) for page in due]
     await pages.fetch_new(keys)
     lines += [page for need in {*keys} for page in pages.found[need].docs]
     needs = [need for page in lines for need in needs_of_page(page, root)]

@@ -41,25 +41,25 @@ def runs_values(jobs: Iterable[NewJob]) -> list[Value]:
     """Jobs in runs; a new run begins where the lane or the options change."""
     values: list[Value] = []
     for (queue, region, priority, delay, *common), alike in groupby(jobs, run_of):
-        run, place = list(alike), (spell_lane(queue, region, priority), delay_text(delay))
+        run, lane_and_delay = list(alike), (spell_lane(queue, region, priority), delay_text(delay))
         keys = {job.fairness_key for job in run}
         if len(keys) == 1:
-            add_run(values, place, options_text(common, *keys), run)
+            add_run(values, lane_and_delay, options_text(common, *keys), run)
         elif None in keys or options_text(common, None):
             for key, same in groupby(run, key_of):
-                add_run(values, place, options_text(common, key), list(same))
+                add_run(values, lane_and_delay, options_text(common, key), list(same))
         else:
-            values += (*place, KEYED, len(run))
+            values += (*lane_and_delay, KEYED, len(run))
             for job in run:
                 values += (untabbed(job.id), heading(job.task) + job.body, job.fairness_key or "")
     return values
 
 
 def add_run(
-    values: list[Value], place: tuple[str, str], options: bytes, run: Sequence[NewJob]
+    values: list[Value], lane_and_delay: tuple[str, str], options: bytes, run: Sequence[NewJob]
 ) -> None:
     """Add jobs that have their lane and these options in common."""
-    values += (*place, options, len(run))
+    values += (*lane_and_delay, options, len(run))
     for job in run:
         values += (untabbed(job.id), heading(job.task) + job.body)
 

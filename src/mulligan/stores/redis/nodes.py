@@ -132,10 +132,10 @@ class Nodes:
         ours = key_slot(self.url.tag.encode())
         found: list[Address] = []
         for first, last, *nodes in slots:
-            places = [address_of(node, self._own_host) for node in nodes]
-            found += places
-            if first <= ours <= last and places:
-                self.holder = places[0]
+            addresses = [address_of(node, self._own_host) for node in nodes]
+            found += addresses
+            if first <= ours <= last and addresses:
+                self.holder = addresses[0]
         self.known = list(dict.fromkeys([*self.known, *found]))
 
     @property

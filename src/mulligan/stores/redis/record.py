@@ -38,7 +38,7 @@ def adopted_values(records: Sequence[Record]) -> list[Value]:
 
 
 def short_key(record: Record) -> str:
-    """The key of a record; a line has its place in a list instead."""
+    """The key of a record; a log line is known by its position in a list."""
     return STEP + record.name if record.kind == "step" else record.kind
 
 

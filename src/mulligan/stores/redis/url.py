@@ -58,14 +58,14 @@ def read_url(url: str) -> RedisUrl:
             )
             raise InvalidError(message)
     name = "valkey" if scheme in VALKEY else "redis"
-    user, mark, places = parts.netloc.rpartition("@")
-    hosts = read_hosts(places, SENTINEL_PORT if by_sentinel else PORT)
-    shown = f"{name} at {places or parts.path}"
+    user, mark, listed = parts.netloc.rpartition("@")
+    hosts = read_hosts(listed, SENTINEL_PORT if by_sentinel else PORT)
+    shown = f"{name} at {listed or parts.path}"
     service, path = "", parts.path
     if by_sentinel:
         service, path = read_service(parts.path, parts.scheme)
-        shown = f"{name} service {service} of the sentinels at {places}"
-    first = f"{user}{mark}{places.split(',')[0]}"
+        shown = f"{name} service {service} of the sentinels at {listed}"
+    first = f"{user}{mark}{listed.split(',')[0]}"
     return RedisUrl(
         driver=parts._replace(
             scheme=VALKEY.get(scheme, scheme), netloc=first, path=path, query=urlencode(others)
@@ -81,17 +81,17 @@ def read_url(url: str) -> RedisUrl:
     )
 
 
-def read_hosts(places: str, port: int) -> tuple[Address, ...]:
+def read_hosts(listed: str, port: int) -> tuple[Address, ...]:
     """The hosts and ports with commas between them; refuses a port that is no number."""
     hosts = tuple(
         [
             (parts.hostname or "localhost", parts.port or port)
-            for parts in (urlsplit(f"//{place}") for place in places.split(","))
+            for parts in (urlsplit(f"//{host}") for host in listed.split(","))
         ]
     )
     for number, host in enumerate(hosts):
         if host in hosts[:number]:
-            message = f"host {host[0]}:{host[1]} is named twice in {places!r}; name each once"
+            message = f"host {host[0]}:{host[1]} is named twice in {listed!r}; name each once"
             raise InvalidError(message)
     return hosts
 

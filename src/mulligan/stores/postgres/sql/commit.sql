@@ -42,14 +42,14 @@ DECLARE
     begun bigint[];           -- when they started
     named text[];             -- the limits that they name
     lined boolean[];          -- whether they go on in a line
-    missed text[];
+    missed text[];            -- jobs that await these, which were cancelled
     one_by_one boolean;       -- lines change: each outcome as if it was written alone
     arrivals_seen integer := 0;
     use jsonb;
     gathers text[];           -- where those that have ended arrive
     indexes integer[];
     hows text[];              -- done, failed, cancelled
-    places integer[];         -- of those whom others miss
+    missed_indexes integer[]; -- and which of their members these are
     reasons text[];
     tries integer[];
     arrived bigint[];
@@ -83,8 +83,8 @@ BEGIN
            array_agg(CASE WHEN NOT l.lined THEN l.lane END ORDER BY l.ord),
            array_agg(l.due ORDER BY l.ord)
     INTO kept, rows, handed_out, failed, special, special_ids, holds, permits, begun, named, lined,
-         one_by_one, missed, gathers, indexes, results, hows, arrived, places, reasons, tries, lanes,
-         dues
+         one_by_one, missed, gathers, indexes, results, hows, arrived, missed_indexes, reasons,
+         tries, lanes, dues
     FROM (
         SELECT u.ord, j.id, j.at, j.claimed, j.failures, j.holds, j.permits, j.started_at, j.limits,
                w.lined, u.use, j.gather, j.gather_index, CASE WHEN u.kind = 6 THEN j.gather END AS missed,
@@ -190,7 +190,7 @@ BEGIN
                            ARRAY[arrived[arrivals_seen]], numbers, parents);
         END IF;
         IF missed[i] IS NOT NULL THEN
-            PERFORM miss(now, special_ids[i], missed[i], places[i], reasons[i], tries[i]);
+            PERFORM miss(now, special_ids[i], missed[i], missed_indexes[i], reasons[i], tries[i]);
         END IF;
         PERFORM release(now, writing.permits[i]);
         IF holds[i] IS NOT NULL THEN

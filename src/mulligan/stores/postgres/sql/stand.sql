@@ -130,24 +130,24 @@ BEGIN
     END IF;
     WITH members AS (
         SELECT u.*, row_number() OVER (PARTITION BY u.key COLLATE "C" ORDER BY u.due, u.sequence)
-                    AS place
+                    AS ordinal
         FROM unnest(stand_by_key.ids, keys, dues, sequences, stand_by_key.expires, all_delayed)
              AS u (id, key, due, sequence, expires_at, delayed)
     ), firsts AS (  -- of each key the first job stands for all
-        SELECT m.*, m.place = 1 AND l.id IS NULL AS is_new,
+        SELECT m.*, m.ordinal = 1 AND l.id IS NULL AS is_new,
                (m.due, m.sequence) < (l.due, l.sequence) AS is_sooner,
-               CASE WHEN m.place = 1 THEN coalesce(l.id, nextval('counter')) END AS own_line,
+               CASE WHEN m.ordinal = 1 THEN coalesce(l.id, nextval('counter')) END AS own_line,
                k.at AS key_at
         FROM members m
         LEFT JOIN LATERAL (
             SELECT l.id, l.due, l.sequence FROM line l
-            WHERE m.place = 1 AND l.lane = here.id AND l.name = m.key
+            WHERE m.ordinal = 1 AND l.lane = here.id AND l.name = m.key
               AND hashtextextended(l.name, 0) = hashtextextended(m.key COLLATE "C", 0)
             LIMIT 1
         ) l ON true
         LEFT JOIN LATERAL (
             SELECT k.ctid AS at FROM fairness_key k
-            WHERE m.place = 1 AND l.id IS NULL AND k.lane = here.id AND k.key = m.key
+            WHERE m.ordinal = 1 AND l.id IS NULL AND k.lane = here.id AND k.key = m.key
             LIMIT 1
         ) k ON true
     ), known AS MATERIALIZED (

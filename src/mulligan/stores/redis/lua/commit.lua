@@ -34,7 +34,7 @@ local done, done_count, freed = {}, 0, {}
 local written, refused, asked_elsewhere = {}, {}, false
 
 -- The fairness key and the limits of a job that stands in lines.
-local function place_of(key, marks)
+local function line_fields(key, marks)
   if not has(marks, 'l') then return nil end
   return unpack(call('HMGET', key, 'fairness_key', 'limits'))
 end
@@ -42,7 +42,7 @@ end
 -- Let the job join a lane again; `...` are fields of its state that change besides.
 local function put_back(key, id, lane, delay, counts, lease, ...)
   local marks = call('HGET', key, 'marks')
-  local due, sequence, delayed = join(id, lane, delay, place_of(key, marks))
+  local due, sequence, delayed = join(id, lane, delay, line_fields(key, marks))
   call('HSET', key, 'lane', lane, 'due', number_text(due), 'sequence', sequence,
     'marks', with_delayed(marks, delayed), 'counts', counts, 'ran', lease.ran, ...)
 end
@@ -91,7 +91,7 @@ function writers.r(key, id, lease)
   if has(job[4], 'e') and never_started(lease.counts) then
     call('ZADD', p .. 'expires', job[5], id)
   end
-  insert(id, lease.lane, due, sequence, place_of(key, job[4]))
+  insert(id, lease.lane, due, sequence, line_fields(key, job[4]))
 end
 
 function writers.k(key, id, lease, at)

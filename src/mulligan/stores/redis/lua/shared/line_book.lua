@@ -115,10 +115,10 @@ local function line_book()
   end
 
   -- So many of the ready lines of the key are before the one whose member this gives.
-  local function ready_at(known, key, place)
+  local function ready_at(known, key, offset)
     write_ready(known)
     local found = call('ZRANGEBYLEX', p .. 'ready:' .. known.name, '[' .. key .. '\t',
-      '(' .. key .. '\t' .. AFTER_ALL, 'LIMIT', place, 1)[1]
+      '(' .. key .. '\t' .. AFTER_ALL, 'LIMIT', offset, 1)[1]
     return found and sub(found, #key + 2)
   end
 
