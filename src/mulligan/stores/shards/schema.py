@@ -5,6 +5,7 @@ replaces only if it is still as it was, and what makes plans made before be refu
 """
 
 import os
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -40,7 +41,8 @@ async def prepare(shards: Shards, *, read_only: bool) -> None:
 
     One that is away is looked at when it is back; but a list is made, and grows, while all answer.
     """
-    await shards.each(lambda shard: shard.store.open(read_only=read_only), shards.all)
+    opened = await shards.each(lambda each: each.store.open(read_only=read_only), shards.all)
+    shards.memory.away.difference_update(number for number, _ in opened)
     for _ in range(TRIES):
         cards = await read_cards(shards)
         known = [cards.get(shard.number) for shard in shards.all]
@@ -142,11 +144,14 @@ async def refuse_older_plans(shards: Shards) -> None:
         await shards.each(turn, others)
 
 
-async def check_not_grown(shards: Shards) -> None:
-    """Refuse to go on with a list that is shorter than the app's by now: caps would be exceeded."""
-    for shard in shards.present:
+async def check_not_grown(shards: Shards, answered: Sequence[int]) -> None:
+    """Refuse to go on with a list that is shorter than the app's by now: caps would be exceeded.
+
+    One shard is asked, of those that have just answered.
+    """
+    for number in answered:
         try:
-            card = read_card((await shard.store.schedules()).get(CARD))
+            card = read_card((await shards.all[number].store.schedules()).get(CARD))
         except AWAY:
             continue
         if card is not None and card.count > shards.count:

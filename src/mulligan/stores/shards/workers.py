@@ -6,6 +6,7 @@ from mulligan.core.answers import Beat
 from mulligan.core.facts import Facts
 from mulligan.core.job import Claim, Lease
 from mulligan.core.shard_merge import merged_facts
+from mulligan.core.shards import candidates
 from mulligan.core.worker import Worker
 from mulligan.stores.shards.beats import Beats
 from mulligan.stores.shards.connection import Shard, Shards
@@ -27,7 +28,7 @@ async def together(shards: Shards, known: Sequence[tuple[int, Facts]]) -> Facts:
         epochs[number] = each.epoch
     epoch = memory.add_epochs(tuple(epochs))
     if memory.latest is not None and memory.latest != tuple(epochs):
-        await check_not_grown(shards)
+        await check_not_grown(shards, [number for number, _ in known])
     memory.latest = tuple(epochs)
     return merged_facts([each for _, each in known], epoch)
 
@@ -40,7 +41,8 @@ async def beat(shards: Shards, beats: Beats, worker: Worker, holding: Sequence[L
     answers = await beats.answered(shards, worker, held)
     lost = [lease for _, beat in answers for lease in beat.lost]
     if lost:
-        lost = [lease for lease in lost if not await is_held(shards, worker, lease)]
+        answered = {number for number, _ in answers}
+        lost = [lease for lease in lost if not await is_held(shards, worker, lease, answered)]
     for number, answer in answers:
         for claim in answer.reclaimed:
             shards.memory.remember(claim.id, number, shards.layout)
@@ -55,13 +57,17 @@ async def beat(shards: Shards, beats: Beats, worker: Worker, holding: Sequence[L
     )
 
 
-async def is_held(shards: Shards, worker: Worker, lease: Lease) -> bool:
-    """Whether the worker holds the lease in another shard than its id says."""
+async def is_held(shards: Shards, worker: Worker, lease: Lease, answered: set[int]) -> bool:
+    """Whether the worker holds the lease in another shard than its id says, or perhaps does.
+
+    Only those that have just answered are asked, so that no other holds up the beat.
+    """
     if lease.job in shards.memory.strays:
         return False
-    found = await found_at(shards, lease.job, shards.others(lease.job))
+    asked = [each for each in candidates(lease.job, shards.layout) if each in answered]
+    found = await found_at(shards, lease.job, asked)
     if found is None:
-        return False
+        return len(answered) < shards.count
     job = found[1]
     return job.status == "processing" and job.token == lease.token and job.worker == worker.id
 
