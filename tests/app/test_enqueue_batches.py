@@ -9,7 +9,7 @@ import pytest
 from mulligan import InvalidError, Mulligan
 from mulligan.app import enqueue_batches
 from mulligan.app.enqueue_batches import LoopBatches, ThreadBatches
-from mulligan.core.errors import StoreUnavailableError
+from mulligan.core.errors import ShardAwayError, StoreUnavailableError
 from mulligan.core.job import Enqueued, NewJob
 
 TIMEOUT = 30
@@ -91,6 +91,40 @@ async def test_when_the_store_is_away_all_are_told_and_nothing_is_sent_again(bat
     assert store.batches == [["a"], ["b", "c"]]
     store.error = None
     assert (await batches.add(job("d"))).created
+
+
+class SomeShards(Store):
+    """Accepts what is for the first shard; the second is away."""
+
+    async def enqueue(self, jobs):
+        self.batches.append([each.id for each in jobs])
+        await asyncio.sleep(0)
+        answers = [Enqueued(each.id, created=True) if each.id[0] == "0" else None for each in jobs]
+        if None in answers:
+            raise ShardAwayError("shard 1 is away", answers)
+        return answers
+
+
+async def test_what_other_shards_have_accepted_is_not_sent_again():
+    store = SomeShards()
+    begun = await calls(LoopBatches(store.enqueue), job("0_a"), job("0_b"), job("1_c"), job("0_d"))
+    answers = await asyncio.gather(*begun, return_exceptions=True)
+    assert [str(each) for each in answers if isinstance(each, Exception)] == ["shard 1 is away"]
+    assert [each for each in answers if isinstance(each, Enqueued)] == [
+        Enqueued(name, created=True) for name in ("0_a", "0_b", "0_d")
+    ]
+    assert store.batches == [["0_a"], ["0_b", "1_c", "0_d"], ["1_c"]]
+
+
+def test_nor_is_it_by_plain_code():
+    store = SomeShards()
+    batches = ThreadBatches(lambda jobs: asyncio.run(store.enqueue(jobs)))
+    begun = [enqueue_batches.Call(job(name)) for name in ("0_b", "1_c", "0_d")]
+    batches._waiting.extend(begun)
+    assert batches.add(job("0_e")).created
+    assert [each.answer and each.answer.id for each in begun] == ["0_b", None, "0_d"]
+    assert str(begun[1].error) == "shard 1 is away"
+    assert store.batches == [["0_b", "1_c", "0_d", "0_e"], ["1_c"]]
 
 
 async def test_a_caller_that_is_cancelled_while_it_waits_has_sent_nothing(batches, store):

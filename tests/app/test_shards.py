@@ -11,6 +11,7 @@ from mulligan.app.worker import new_worker, work
 from mulligan.cli.status import shards_table
 from mulligan.core.errors import InvalidError
 from mulligan.core.shards import HOME, Layout, home_of_id
+from mulligan.stores.shards import memory_of
 
 
 @pytest.fixture(params=["memory://?shards=4", "sqlite:///{}/jobs.db?shards=4"])
@@ -162,6 +163,25 @@ def test_a_gather_with_an_id_and_limits_of_another_home_is_refused(app):
     with pytest.raises(InvalidError, match="leave id= of the gather away"):
         app.gather([ask.call(1)], total, id=name)
     assert app.run(lambda: app.access.acall(lambda store: store.stats())).gathering == {}
+
+
+def test_new_jobs_go_to_shards_that_are_not_known_to_be_away():
+    url = "redis://nobody?shards=4"
+    memory = memory_of(url)
+    app: Any = Mulligan(url)
+    ask = app.task(lambda: 1, name="ask")
+
+    def tags(calls: int) -> str:
+        return "".join(ask.call().job.id[0] for _ in range(calls))
+
+    assert tags(4) == "0123"
+    memory.away.update((1, 2))
+    assert tags(4) == "0303"
+    assert ask.using(id="2_mine").call().job.id == "2_mine"
+    memory.away.update((0, 3))
+    assert sorted(tags(4)) == list("0123")
+    memory.away.clear()
+    assert sorted(tags(4)) == list("0123")
 
 
 def test_an_app_with_one_store_makes_plain_ids():

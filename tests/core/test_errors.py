@@ -28,6 +28,6 @@ def test_a_failed_job_whose_attempts_are_not_known_tells_none():
 
 
 def test_a_shard_that_is_away_tells_what_the_others_said():
-    assert ShardAwayError("shard 1 is away", ("written", None)).verdicts == ["written", None]
-    assert ShardAwayError("shard 1 is away").verdicts == []
+    assert ShardAwayError("shard 1 is away", ("written", None)).answers == ["written", None]
+    assert ShardAwayError("shard 1 is away").answers == []
     assert str(ShardAwayError("shard 1 is away", ("stale",))) == "shard 1 is away"

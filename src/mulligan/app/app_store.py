@@ -74,10 +74,10 @@ class AppStore:
         if not may_be_sharded(self.url):
             return None
         from mulligan.app.sharded_ids import ShardedIds  # noqa: PLC0415 - few apps have shards
-        from mulligan.stores.shards import shard_urls  # noqa: PLC0415 - as above
+        from mulligan.stores.shards import memory_of, shard_urls  # noqa: PLC0415 - as above
 
         count = len(shard_urls(self.url))
-        return ShardedIds(count) if count > 1 else None
+        return ShardedIds(count, memory_of(self.url)) if count > 1 else None
 
     @property
     def shown_url(self) -> str:

@@ -94,14 +94,20 @@ class LoopBatches:
                 each.future.cancel()
             raise
         for each, answer in zip(batch, answers, strict=True):
-            if not each.future.done():
-                each.future.set_result(answer)
+            self._accept(each, answer)
+
+    def _accept(self, each: Waiting, answer: Enqueued) -> None:
+        if not each.future.done():
+            each.future.set_result(answer)
 
     async def _fail(self, batch: Sequence[Waiting], error: Exception) -> None:
         """Tell all callers; or find the job that caused the error, by sending one at a time."""
         if len(batch) > 1 and not is_of_all(error):
-            for each in batch:
-                await self._send([each])
+            for each, answer in zip(batch, answered(error, len(batch)), strict=True):
+                if answer is None:
+                    await self._send([each])
+                else:
+                    self._accept(each, answer)
             return
         for each in batch:
             if not each.future.done():
@@ -197,14 +203,22 @@ class ThreadBatches:
             answers = self._enqueue([each.job for each in batch])
         except Exception as error:  # noqa: BLE001 - it belongs to those who wait
             if len(batch) > 1 and not is_of_all(error):
-                for each in batch:
-                    self._send([each])
+                for each, answer in zip(batch, answered(error, len(batch)), strict=True):
+                    each.answer = answer
+                    if answer is None:
+                        self._send([each])
                 return
             for each in batch:
                 each.error = same(error)
             return
         for each, answer in zip(batch, answers, strict=True):
             each.answer = answer
+
+
+def answered(error: Exception, count: int) -> Sequence[Enqueued | None]:
+    """What was accepted of so many jobs all the same, by shards that are not away."""
+    answers = error.answers if isinstance(error, ShardAwayError) else []
+    return answers or [None] * count
 
 
 def taken(waiting: deque[W], is_over: Callable[[W], bool]) -> list[W]:

@@ -6,21 +6,35 @@ from mulligan.app.ids import new_id
 from mulligan.app.options import Placement
 from mulligan.core.errors import InvalidError
 from mulligan.core.shards import Layout, home_of_key, tagged
+from mulligan.stores.shards import Memory
 
 
 class ShardedIds:
-    """New ids that name a shard: each in turn, or the home of the key or limits of the job."""
+    """New ids that name a shard: each in turn, or the home of the key or limits of the job.
 
-    def __init__(self, count: int) -> None:
+    A shard that is known to be away gets no new job that may as well be in another.
+    """
+
+    def __init__(self, count: int, memory: Memory) -> None:
         self.layout = Layout(count, count)
         self._turn = cycle(range(count))
+        self._memory = memory
 
     def new(self, home: int | None = None, key: tuple[str, str] | None = None) -> str:
         """A new id for a job with limits of this home, with a unique key, or with neither."""
         if home is not None:
             return tagged(new_id(), home)
-        shard = next(self._turn) if key is None else home_of_key(*key, self.layout)
+        shard = self._next() if key is None else home_of_key(*key, self.layout)
         return tagged(new_id(), shard)
+
+    def _next(self) -> int:
+        """The next shard that is not away; if all are, the one whose turn it is."""
+        shard = next(self._turn)
+        for _ in range(self.layout.count):
+            if shard not in self._memory.away:
+                break
+            shard = next(self._turn)
+        return shard
 
     def of(self, placement: Placement, home: int | None) -> str:
         """The id of a job with these options; refuses an id from the caller beside a unique key."""

@@ -6,9 +6,9 @@ from msgspec import MsgspecError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from mulligan.core.job import Attempt
-    from mulligan.core.outcome import Verdict
 
 # Stored data may be no JSON, of another type, no UTF-8, or nested too deeply.
 UNREADABLE = (MsgspecError, UnicodeDecodeError, RecursionError)
@@ -33,11 +33,12 @@ class StoreUnavailableError(StoreError):
 class ShardAwayError(StoreUnavailableError):
     """One of several shards cannot be reached now; calls that need only others go on.
 
-    After a commit, `verdicts` are what the others have said; None where nothing was.
+    Where several things were sent, `answers` are what the others have said of each; None where
+    nothing was.
     """
 
-    def __init__(self, message: str, verdicts: "Sequence[Verdict | None]" = ()) -> None:
-        self.verdicts = list(verdicts)
+    def __init__(self, message: str, answers: "Sequence[Any]" = ()) -> None:
+        self.answers = list(answers)
         super().__init__(message)
 
 

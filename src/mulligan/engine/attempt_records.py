@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
+from math import inf
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from mulligan.core.job import Claim
@@ -114,6 +115,9 @@ class AttemptRecords:
         self._lines: deque[bytes] = deque(maxlen=LOG_LIMIT)
         self._progress: bytes | None = None
         self._writes: list[Write] = []
+        # What a shard that is away has not answered: it is sent again as it was, at this time.
+        self._unanswered: tuple[tuple[Record, ...], list[Write]] | None = None
+        self.not_before = -inf
         self._lock = threading.Lock()  # notes come from threads
         self._ends = False
         self._begun: set[str] = set()
@@ -211,15 +215,18 @@ class AttemptRecords:
     @property
     def is_waiting(self) -> bool:
         """Whether something has not been sent."""
-        return bool(self._writes or self._lines) or self._progress is not None
+        return self.hurries or bool(self._lines) or self._progress is not None
 
     @property
     def hurries(self) -> bool:
-        """Whether somebody waits for what has not been sent."""
-        return bool(self._writes)
+        """Whether somebody waits for what has not been sent, or not been answered."""
+        return bool(self._writes) or self._unanswered is not None
 
     def take(self, *, progress: bool) -> tuple[tuple[Record, ...], list[Write]]:
         """What is to be sent now, numbered, and who waits for it."""
+        again, self._unanswered = self._unanswered, None
+        if again is not None:
+            return again
         with self._lock:
             records = [self._numbered("log", line) for line in self._lines]
             self._lines.clear()
@@ -234,6 +241,12 @@ class AttemptRecords:
         ]
         return tuple(records), writes
 
+    def put_back(self, records: tuple[Record, ...], writes: list[Write], until: float) -> None:
+        """Nobody has answered: send the same again, not before then, and only then what is new."""
+        self._unanswered, self.not_before = (records, writes), until
+        if self.lost:
+            self.end()
+
     async def flush(self) -> None:
         """Wait until all that was noted is recorded, also what is under way."""
         self._ends = True
@@ -243,9 +256,10 @@ class AttemptRecords:
     def end(self) -> None:
         """The attempt has ended: whoever still waits gets LeaseLost."""
         self.lost = True
-        for each in self._writes:
+        _, unanswered = self._unanswered or ((), [])
+        for each in (*unanswered, *self._writes):
             each.fail(lease_lost(self.claim))
-        self._writes = []
+        self._writes, self._unanswered = [], None
 
     def _numbered(self, kind: RecordKind, value: bytes, name: str = "") -> Record:
         self._number += 1

@@ -139,7 +139,7 @@ class Committer:
         try:
             return await self._store.commit(self._aged(batch))
         except ShardAwayError as error:
-            return error.verdicts or [None] * len(batch)
+            return error.answers or [None] * len(batch)
 
     async def _put_off(
         self, batch: list[Unanswered], answers: Sequence[Verdict | None]

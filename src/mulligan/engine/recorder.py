@@ -10,14 +10,15 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import Any, TypeVar
 
 from mulligan.core.counts import STALE_RECORD, STEP
+from mulligan.core.errors import ShardAwayError
 from mulligan.core.job import Claim, Lease
-from mulligan.core.record import Recording, RecordVerdict
+from mulligan.core.record import Record, Recording, RecordVerdict
 from mulligan.core.settings import BATCH_LIMIT, PROGRESS_EVERY
 from mulligan.core.signals import Fail
 from mulligan.engine.attempt_records import AttemptRecords, Known, Write, lease_lost
@@ -31,6 +32,8 @@ log = logging.getLogger("mulligan.worker")
 T = TypeVar("T")
 # Bytes of values that one call may carry.
 LARGEST_CALL = 4 * 1024 * 1024
+# How often what is for a shard that is away is sent again; the rest does not wait for it.
+LOOK_EVERY = 0.5
 # How many ended attempts are remembered, so that a thread that outlived one records no more.
 REMEMBERED = 1000
 NOTHING_SPENT: Mapping[str, int] = {}
@@ -160,15 +163,20 @@ class Recorder:
         try:
             while waiting := [each for each in list(self.attempts.values()) if each.is_waiting]:
                 self._woken.clear()
-                notes_due_in = self._notes_sent_at + PROGRESS_EVERY - self._monotonic()
-                hurried = [each for each in waiting if each.hurries]
-                if notes_due_in <= 0:
-                    await self._send(waiting)
+                now = self._monotonic()
+                notes_due = self._notes_sent_at + PROGRESS_EVERY
+                due = [each for each in waiting if each.not_before <= now]
+                hurried = [each for each in due if each.hurries]
+                if due and notes_due <= now:
+                    await self._send(due)
                 elif hurried:
                     await self._send(hurried)
                 else:
+                    next_due = min(
+                        [each.not_before if each.hurries else notes_due for each in waiting]
+                    )
                     with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(notes_due_in):
+                        async with asyncio.timeout(next_due - now):
                             await self._woken.wait()
         finally:
             self._sending = None
@@ -194,18 +202,33 @@ class Recorder:
         if not recordings:
             return
         try:
-            verdicts = await self._store_retry.call(partial(self._store.record, recordings), AWAY)
+            verdicts = await self._store_retry.call(partial(self._record, recordings), AWAY)
         except Exception as error:  # noqa: BLE001 - whoever waits is told
             log.warning("record: %s; what was noted is lost", error)
             for _, writes in sent:
                 for each in writes:
                     each.fail(error)
             return
-        for (attempt, writes), verdict in zip(sent, verdicts, strict=True):
-            self._answer(attempt, writes, verdict)
+        for (attempt, writes), recording, verdict in zip(sent, recordings, verdicts, strict=True):
+            self._answer(attempt, writes, verdict, recording.records)
 
-    def _answer(self, attempt: AttemptRecords, writes: list[Write], verdict: RecordVerdict) -> None:
+    async def _record(self, recordings: list[Recording]) -> Sequence[RecordVerdict | None]:
+        try:
+            return await self._store.record(recordings)
+        except ShardAwayError as error:
+            return error.answers or [None] * len(recordings)
+
+    def _answer(
+        self,
+        attempt: AttemptRecords,
+        writes: list[Write],
+        verdict: RecordVerdict | None,
+        records: tuple[Record, ...] = (),
+    ) -> None:
         claim = attempt.claim
+        if verdict is None:
+            attempt.put_back(records, writes, self._monotonic() + LOOK_EVERY)
+            return
         if verdict == "recorded":
             for each in writes:
                 if each.kind == "step":

@@ -3,21 +3,27 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from mulligan import Mulligan, Settings, astep, current_job
 from mulligan.core.errors import InvalidError, ShardAwayError, StoreUnavailableError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import RetryFirst
+from mulligan.core.outcome import LimitUse
+from mulligan.core.page import Selection
 from mulligan.core.shards import absent, tagged
-from mulligan.engine import committer
+from mulligan.engine import committer, recorder
 from mulligan.engine.breakers import Ending
 from mulligan.engine.committer import Committer
 from mulligan.engine.events import Events
 from mulligan.engine.reporter import Reporter
 from mulligan.sim.loop import OrderedLoop
-from mulligan.stores.shards import connection
+from mulligan.stores.shards import connection, memory_of
 from tests.contract.builders import ANN, BOB, claim, done, job, jobs, names
+from tests.engine.real_engine import ended, engine
 from tests.stores.shards.kit import Switched, spread
 
 
@@ -114,12 +120,30 @@ async def test_a_task_looks_for_it_and_wakes_who_sleeps(shards, clock):
     assert len((await claim(store, demand=10)).claims) == 3
     waiting = asyncio.ensure_future(store.wait(ANN, 60.0))
     await asyncio.sleep(0)
+    assert memory_of(store.url).away == {2}
     assert [each.away for each in (await store.stats()).shards] == [
         *(None, None, "nobody answers", None)
     ]
     shards[2].down = False
     await asyncio.wait_for(waiting, 5)
+    assert memory_of(store.url).away == set()
     assert names(await claim(store, demand=10)) == ["2_j"]
+    await store.close()
+
+
+async def test_a_handle_that_is_closed_or_opened_no_longer_counts_a_shard_as_away(shards, clock):
+    store = spread(clock, *shards, url="redis://shards-closed")
+    await store.open()
+    away = memory_of(store.url).away
+    shards[2].down = True
+    await claim(store)
+    assert away == {2}
+    await store.close()
+    assert away == set()
+    shards[2].down = False
+    away.add(2)  # as a process has it that was forked while the shard was away
+    await store.open()
+    assert away == set()
     await store.close()
 
 
@@ -180,11 +204,118 @@ async def test_a_commit_says_what_the_others_have_answered(three, shards):
     shards[2].down = True
     with pytest.raises(ShardAwayError, match="shard 2") as raised:
         await three.commit([done(each) for each in claims])
-    said = {each.id: verdict for each, verdict in zip(claims, raised.value.verdicts, strict=True)}
+    said = {each.id: verdict for each, verdict in zip(claims, raised.value.answers, strict=True)}
     assert said == {"0_j": "written", "1_j": "written", "2_j": None, "3_j": "written"}
     shards[2].down = False
     again = dict(zip(said, await three.commit([done(each) for each in claims]), strict=True))
     assert again == {"0_j": "already", "1_j": "already", "2_j": "written", "3_j": "already"}
+
+
+async def test_a_batch_says_what_the_others_have_accepted_and_may_be_sent_again(three, shards):
+    wanted = jobs("0_new", "2_new", "3_new")
+    with pytest.raises(ShardAwayError, match="2 of 3 jobs are accepted, in other shards") as raised:
+        await three.enqueue_all(wanted)
+    assert [each and each.id for each in raised.value.answers] == ["0_new", None, "3_new"]
+    shards[2].down = False
+    assert [each.created for each in await three.enqueue(wanted)] == [False, True, False]
+
+
+async def test_a_beat_goes_on_though_a_job_may_be_in_an_absent_shard(three, shards):
+    shards[2].down = False
+    held = [each.lease for each in (await claim(three, demand=10)).claims]
+    assert await three.cancel(["0_j", "1_j"], "no more") == [True, True]
+    assert await three.purge(["1_j"]) == [True]
+    shards[2].down = True
+    # what is not where it should be may be in the shard that is away
+    assert [lease.job for lease in (await three.beat(ANN, held)).lost] == ["0_j"]
+    shards[2].down = False
+    assert {lease.job for lease in (await three.beat(ANN, held)).lost} == {"0_j", "1_j"}
+
+
+def test_a_silent_shard_holds_up_no_beat_that_has_lost_a_lease_or_finds_news(virtual):
+    async def play() -> float:
+        shards = [Switched(virtual.time) for _ in range(3)]
+        store = spread(virtual.time, *shards, url="redis://shards-news")
+        await store.open()
+        await store.enqueue(jobs("1_j", "2_j"))
+        held = [each.lease for each in (await claim(store, demand=10)).claims]
+        await store.cancel(["1_j"], "no more")
+        shards[0].silent = 10 * ANN.lease
+        await shards[2].store.pause("news", paused=True)
+        began = virtual.time()
+        assert [lease.job for lease in (await store.beat(ANN, held)).lost] == ["1_j"]
+        took = float(virtual.time() - began)
+        await store.close()
+        return took
+
+    assert virtual.run_until_complete(play()) == pytest.approx(ANN.lease / 3)
+
+
+async def test_a_page_goes_on_where_a_shard_goes_away_while_it_is_read(store, shards, monkeypatch):
+    await store.enqueue(jobs(*(tagged("j", number) for number in range(4))))
+    read = shards[2].store.page
+
+    async def once(*args: Any, **options: Any) -> Any:
+        shards[2].down = True
+        return await read(*args, **options)
+
+    monkeypatch.setattr(shards[2].store, "page", once)
+    first = await store.page(Selection(), 10)
+    assert {each.id for each in first.jobs} == {"0_j", "1_j", "3_j"}
+    monkeypatch.setattr(shards[2].store, "page", read)
+    shards[2].down = False
+    assert [each.id for each in (await store.page(Selection(), 10, first.after)).jobs] == ["2_j"]
+
+
+async def test_an_outcome_that_names_a_limit_nobody_knows_holds_up_no_other(store, shards):
+    await store.enqueue(jobs("1_j", "2_j"))
+    one, two = (await claim(store, demand=10)).claims
+    spent = replace(done(one), use=LimitUse(spent=(("elsewhere", 1),)))
+    shards[0].down = True
+    for outcomes, said in (([spent, done(two)], [None, "written"]), ([spent], [None])):
+        with pytest.raises(ShardAwayError, match="shard 0") as raised:
+            await store.commit(outcomes)
+        assert raised.value.answers == said
+    shards[0].down = False
+    assert await store.commit([spent]) == ["written"]
+
+
+async def test_of_limits_nobody_knows_and_another_absent_shard_both_wait(store, shards):
+    await store.enqueue(jobs("1_j", "2_j", "3_j"))
+    claims = {each.id: each for each in (await claim(store, demand=10)).claims}
+    spent = replace(done(claims["1_j"]), use=LimitUse(spent=(("elsewhere", 1),)))
+    shards[0].down = shards[2].down = True
+    with pytest.raises(ShardAwayError) as raised:
+        await store.commit([spent, done(claims["2_j"]), done(claims["3_j"])])
+    assert raised.value.answers == [None, None, "written"]
+
+
+async def test_records_for_an_absent_shard_hold_up_no_other_job(store, shards, monkeypatch):
+    monkeypatch.setattr(recorder, "LOOK_EVERY", 0.0)
+    app = Mulligan("memory://", settings=Settings(concurrency=10))
+    begun, away = asyncio.Event(), asyncio.Event()
+    waiting: list[str] = []
+
+    @app.task
+    async def ship(order: str) -> list[str]:
+        waiting.append(order)
+        if len(waiting) == 2:
+            begun.set()
+        await away.wait()
+        await current_job().alog(f"ships {order}")
+        return [await astep(name, str.upper, order) for name in ("charge", "pack")]
+
+    await store.enqueue([ship.using(id=tagged("j", each)).call(f"{each}a").job for each in (0, 2)])
+    async with engine(app, store):
+        await begun.wait()
+        shards[2].down = True
+        away.set()
+        assert await ended(store, "0_j") == ["done"]
+        shards[2].down = False
+        assert await ended(store, "2_j") == ["done"]
+    for name in ("0_j", "2_j"):
+        recorded = sorted([(each.kind, each.name) for each in await store.records(name)])
+        assert recorded == [("log", ""), ("step", "charge"), ("step", "pack")]
 
 
 async def test_what_is_for_an_absent_shard_holds_up_no_other_outcome(three, shards, monkeypatch):

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from mulligan.core.errors import ShardAwayError
 from mulligan.core.limit_homes import home_of_limit, home_of_limits
-from mulligan.core.limits import costs_of
+from mulligan.core.limits import costs_of, covering
 from mulligan.core.outcome import Cancelled, Limited, LimitUse, Outcome, Verdict
 from mulligan.core.record import Recording, RecordVerdict
 from mulligan.core.settings import check_batch
@@ -26,8 +26,30 @@ ELSEWHERE = (
 async def commit(shards: Shards, outcomes: Sequence[Outcome]) -> list[Verdict]:
     """Write each outcome where its job is."""
     check_batch(len(outcomes))
+    told = [limits_told(each) for each in outcomes]
+    try:
+        await named_limits.know(shards, {name for names in told for name in names})
+    except ShardAwayError as error:
+        # What names a limit of which nobody knows where it lives has to wait, and nothing else.
+        homes = shards.memory.limit_homes
+        known = [all(covering(name, homes) for name in names) for names in told]
+        rest = [each for each, is_known in zip(outcomes, known, strict=True) if is_known]
+        verdicts = iter(await answered(write(shards, rest)))
+        said = [next(verdicts) if is_known else None for is_known in known]
+        raise ShardAwayError(str(error), said) from error
+    return await write(shards, outcomes)
 
-    await named_limits.know(shards, {name for each in outcomes for name in limits_told(each)})
+
+async def answered(writing: Awaitable[list[Verdict]]) -> list[Verdict | None]:
+    """What the shards have answered that are not away."""
+    try:
+        return [*await writing]
+    except ShardAwayError as error:
+        return error.answers
+
+
+async def write(shards: Shards, outcomes: Sequence[Outcome]) -> list[Verdict]:
+    """Write outcomes that name only limits whose homes are known."""
 
     async def send(number: int, part: list[Outcome]) -> list[Verdict]:
         fits = [fitted(shards, each, number) for each in part]
@@ -129,6 +151,5 @@ async def written(
                 stale.remove(index)
                 shards.memory.remember(items[index].lease.job, shard.number, shards.layout)
     if absent:
-        said = [verdicts.get(index) for index in range(len(items))]
-        raise ShardAwayError(str(absent[0]), said)  # type: ignore[arg-type]
+        raise ShardAwayError(str(absent[0]), [verdicts.get(index) for index in range(len(items))])
     return [verdicts[index] for index in range(len(items))]

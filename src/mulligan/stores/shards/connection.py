@@ -52,7 +52,8 @@ class Shard:
 class Memory:
     """What handles of one process remember of an app: odd jobs, homes of limits, and epochs.
 
-    An epoch of the app is the sum of those of its shards, each of which only grows.
+    An epoch of the app is the sum of those of its shards, each of which only grows. New jobs that
+    may be in any shard are not placed in those that are `away`.
     """
 
     def __init__(self) -> None:
@@ -60,6 +61,7 @@ class Memory:
         self.limit_homes: dict[str, int] = {}
         self.epochs: dict[int, tuple[int, ...]] = {}
         self.latest: tuple[int, ...] | None = None
+        self.away: set[int] = set()
 
     def remember(self, job: str, shard: int, layout: Layout) -> None:
         """The job is in this shard: note it if its id says another."""
@@ -225,6 +227,7 @@ class Shards:
         if shard.away is None:
             log.warning("shard %d (%s) is away: %s", shard.number, shard.shown, error)
         shard.away = str(error)
+        self.memory.away.add(shard.number)
         shard.looks += 1
         wait = min(LONGEST_LOOK, FIRST_LOOK * 2 ** min(shard.looks, 10))
         shard.look_at = self.now() + wait
@@ -252,6 +255,7 @@ class Shards:
         if shard.away is not None:
             log.warning("shard %d (%s) is back", shard.number, shard.shown)
         shard.away, shard.looks = None, 0
+        self.memory.away.discard(shard.number)
         for end in list(self._awaited):
             end.get_loop().call_soon_threadsafe(end_wait, end)
 
@@ -278,6 +282,7 @@ class Shards:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         for shard in self.all:
+            self.memory.away.discard(shard.number)  # nobody here looks for it any more
             with contextlib.suppress(*AWAY):
                 await shard.store.close()
 

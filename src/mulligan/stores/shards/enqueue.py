@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from mulligan.core.errors import ShardAwayError
 from mulligan.core.job import Adopted, Enqueued, Job, NewJob
 from mulligan.core.limit_homes import limits_of
 from mulligan.core.settings import check_batch
@@ -17,19 +18,33 @@ async def enqueue(shards: Shards, jobs: Sequence[NewJob], *, whole: bool) -> lis
         check_batch(len(jobs))
     parts = by_shard(homes)
 
+    absent: list[ShardAwayError] = []
+
     async def send(home: int, indexes: list[int]) -> list[Enqueued]:
         part = jobs if len(parts) == 1 else [jobs[index] for index in indexes]
-        return await shards.at(
-            home, lambda store: store.enqueue_all(part) if whole else store.enqueue(part)
-        )
+        try:
+            return await shards.at(
+                home, lambda store: store.enqueue_all(part) if whole else store.enqueue(part)
+            )
+        except ShardAwayError as error:
+            absent.append(error)
+            return []
 
     sent = await shards.together([send(home, indexes) for home, indexes in parts.items()])
-    answers: list[Enqueued] = [Enqueued("", created=False)] * len(jobs)
+    accepted: dict[int, Enqueued] = {}
     for (home, indexes), part in zip(parts.items(), sent, strict=True):
-        for index, answer in zip(indexes, part, strict=True):
-            answers[index] = answer
+        for index, answer in zip(indexes, part, strict=bool(part)):
+            accepted[index] = answer
             shards.memory.remember(answer.id, home, shards.layout)
-    return answers
+    if absent:
+        said = "; ".join(map(str, absent))
+        if accepted:
+            said += (
+                f"; {len(accepted)} of {len(jobs)} jobs are accepted, in other shards: enqueue the"
+                " same calls again, and none of them is stored twice"
+            )
+        raise ShardAwayError(said, [accepted.get(index) for index in range(len(jobs))])
+    return [accepted[index] for index in range(len(jobs))]
 
 
 async def homes_of(shards: Shards, jobs: Sequence[NewJob | Job]) -> list[int]:

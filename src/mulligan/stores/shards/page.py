@@ -30,7 +30,7 @@ async def page(
 ) -> Page:
     """Jobs that match, of all shards that answer."""
     cursor = read_cursor(after, shards.count)
-    part = max(1, looks // shards.count)
+    fewer = max(1, looks // shards.count)
 
     async def read(shard: Shard, most: int, *, bodies: bool) -> Page:
         begin = cursor[shard.number]
@@ -39,7 +39,7 @@ async def page(
             most,
             begin if isinstance(begin, str) else None,
             bodies=bodies,
-            looks=part,
+            looks=fewer,
         )
 
     open_shards = [each for each in shards.present if cursor[each.number] is not False]
@@ -48,15 +48,12 @@ async def page(
     seen = dict(await shards.each(lambda each: read(each, limit, bodies=False), open_shards))
     counts = parts_of([(number, each.jobs) for number, each in seen.items()], limit)
     jobs: list[Job] = []
-    for number, first in seen.items():
-        wanted = counts.get(number, 0)
-        if not wanted:
-            if not first.jobs:
-                cursor[number] = first.after if first.after is not None else False
-            continue
-        got = await read(shards.all[number], wanted, bodies=bodies)
-        cursor[number] = got.after if got.after is not None else False
-        jobs += got.jobs
+    taken = [shards.all[number] for number in counts]
+    got = await shards.each(lambda each: read(each, counts[each.number], bodies=bodies), taken)
+    empty = [(number, first) for number, first in seen.items() if not first.jobs]
+    for number, part in (*got, *empty):
+        cursor[number] = part.after if part.after is not None else False
+        jobs += part.jobs
     jobs.sort(key=lambda job: -job.created_at)
     more = any(cursor[each.number] is not False for each in open_shards)
     return Page(jobs, _encode(cursor).decode() if more else None)
