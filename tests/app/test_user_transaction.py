@@ -276,6 +276,25 @@ async def test_plain_and_awaited_connections_are_told_apart(pg_url, made):
             await ask.using(connection=connection).aenqueue("a")
 
 
+@ENGINES
+def test_a_connection_that_sqlalchemy_wraps_for_the_driver_is_refused(url, engine, made):
+    app = made(url)
+    own = sqlalchemy.create_engine(by.engine_url(app.url, "psycopg"), poolclass=sqlalchemy.NullPool)
+    raw = own.raw_connection()
+    with pytest.raises(InvalidError, match="is none that this store can use; give a connection"):
+        app.tasks["ask"].using(connection=raw).enqueue("a")
+    raw.close()
+
+
+async def test_a_pool_has_no_transaction(pg_url, made):
+    import asyncpg  # noqa: PLC0415
+
+    app = await asyncio.to_thread(made, pg_url)
+    async with asyncpg.create_pool(by.server_of(pg_url), min_size=0) as pool:
+        with pytest.raises(InvalidError, match=r"asyncpg.pool.Pool is none .*, acquired from the"):
+            await app.tasks["ask"].using(connection=pool).aenqueue("a")
+
+
 async def test_sqlite_takes_no_asynchronous_connection(made, tmp_path):
     app = made(f"sqlite:///{tmp_path / 'jobs.db'}")
     refused = pytest.raises(InvalidError, match="is synchronous: call enqueue")

@@ -32,6 +32,11 @@ def connection_of(session: Any) -> Any:
     return session.connection() if callable(getattr(session, "connection", None)) else session
 
 
+def is_sqlalchemy(connection: Any) -> bool:
+    """Whether it is a connection or session of SQLAlchemy, and not what wraps one of a driver."""
+    return hasattr(connection, "execute") and not hasattr(connection, "dbapi_connection")
+
+
 def refuse_awaited(connection: Any) -> None:
     """Refuse a connection that plain code cannot use."""
     if is_awaited(connection):
@@ -53,9 +58,10 @@ def refuse_plain(connection: Any) -> None:
 def unknown_kind(connection: Any, known: str) -> InvalidError:
     """The error of a connection of a kind that the store does not know."""
     kind = type(connection)
+    pool = ", acquired from the pool" if kind.__name__.endswith("Pool") else ""
     return InvalidError(
         f"connection {kind.__module__}.{kind.__qualname__} is none that this store can use; give"
-        f" {known}"
+        f" {known}{pool}"
     )
 
 

@@ -23,6 +23,7 @@ from mulligan.stores.postgres.fields import job_columns
 from mulligan.stores.postgres.statements import arguments
 from mulligan.stores.user_connection import (
     connection_of,
+    is_sqlalchemy,
     library_of,
     refuse_awaited,
     refuse_engine,
@@ -88,7 +89,7 @@ class UserTransactions:
             case "django" if hasattr(connection, "vendor"):
                 refuse_engine(connection, "postgresql", connection.vendor)
                 ask, style = on_django(connection), FORMAT
-            case "sqlalchemy" if hasattr(connection, "execute"):
+            case "sqlalchemy" if is_sqlalchemy(connection):
                 connection = connection_of(connection)
                 refuse_engine(connection, "postgresql", connection.dialect.name)
                 ask, style = on_sqlalchemy(connection), NAMED
@@ -109,7 +110,7 @@ class UserTransactions:
         match library_of(connection):
             case "psycopg" if isinstance(connection, psycopg.AsyncConnection):
                 ask, style = on_async_psycopg(connection), FORMAT
-            case "asyncpg" if hasattr(connection, "fetchval"):
+            case "asyncpg" if hasattr(connection, "is_in_transaction"):  # a pool has no such thing
                 ask, style = on_asyncpg(connection), NUMBERED
             case "sqlalchemy" if hasattr(connection, "run_sync"):
                 return await self._aenqueue_sqlalchemy(connection, jobs, identity)

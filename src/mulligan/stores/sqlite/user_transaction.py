@@ -23,6 +23,7 @@ from mulligan.stores.sqlite.wakeup import pick
 from mulligan.stores.user_connection import (
     connection_of,
     is_awaited,
+    is_sqlalchemy,
     library_of,
     refuse_engine,
     refuse_plain,
@@ -122,7 +123,7 @@ def found_in(given: Any) -> Found:
             tells = given.in_atomic_block or given.get_autocommit()
             on_commit = given.on_commit if tells else None
             return Found(given.connection, on_commit, given.wrap_database_errors)
-        case "sqlalchemy" if hasattr(given, "execute"):
+        case "sqlalchemy" if is_sqlalchemy(given):
             connection = connection_of(given)
             refuse_engine(given, "sqlite", connection.dialect.name)
             connection.exec_driver_sql("SELECT 1").close()  # so that it knows of the transaction
