@@ -206,6 +206,37 @@ def test_a_later_stage_names_its_limits_itself(app):
         (ask | ask).enqueue("a")
 
 
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ("unheard", "limit 'unheard' is not declared"),
+        ({"minute": 3}, "cost 3 of limit 'minute' could never be had"),
+    ],
+)
+def test_the_limits_of_jobs_that_follow_are_checked_when_the_first_is_enqueued(app, limits, words):
+    ask, starts = note_starts(app)
+    told, _ = note_starts(app, name="told", limits=limits)
+    sunk, _ = note_starts(app, name="sunk", on_dead=told)
+
+    @app.sink
+    def keep(value: None, key: str) -> None: ...
+
+    kept, _ = note_starts(app, name="kept", sink=keep.using(limits=limits))
+    with app.testing() as t:
+        for enqueue in (
+            (ask | told).enqueue,
+            (ask | sunk).enqueue,
+            sunk.enqueue,
+            kept.enqueue,
+            lambda: app.gather([ask.call()], told),
+            lambda: app.gather([ask.call()], ask | told),
+        ):
+            with pytest.raises(InvalidError, match=words):
+                enqueue()
+        t.drain()
+    assert starts == []
+
+
 def test_a_cost_that_makes_no_sense_is_refused_inside_the_task(app):
     @app.task(limits="one", retry=Retry(0))
     async def ask() -> None:

@@ -147,7 +147,7 @@ def test_what_the_pages_promise_holds_for_two_worker_processes(tmp_path):
         assert "is paused for another" in shop.type("explain", "call-0")
         # Two of the four had tokens: their costs, and what they said afterwards that they spent.
         until(lambda: shop.limit("tokens")["used"] == 2 * (40 + 12))
-        assert "which has room again in" in shop.type("explain", "embed-3")
+        assert "which has room for 0 of its cost of 40" in shop.type("explain", "embed-3")
         shop.type("limits", "set", "tokens", "--rate", "500")
         until(lambda: len(shop.notes("end", "tokens")) == 4)
         shop.type("limits", "resume", "provider")

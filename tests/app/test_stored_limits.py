@@ -50,6 +50,20 @@ def test_what_nobody_has_declared_is_refused_and_may_be_set(app):
         app.limits.set("openai")
 
 
+def test_who_changes_a_limit_first_stores_what_is_declared_and_what_others_stored_stays(tmp_path):
+    operator = Mulligan(f"sqlite:///{tmp_path}/jobs.db")
+    operator.limit("openai", rate=60, per=60, concurrency=8)
+    assert str(operator.limits.set("openai", rate=30).in_force) == "30 per 60 s, 8 at a time"
+    operator.limit("disk", concurrency=1)
+    assert operator.limits.pause("disk", 5).paused_until is not None
+    late = Mulligan(f"sqlite:///{tmp_path}/jobs.db")
+    late.limit("openai", rate=1)
+    late.limits.reset("openai")
+    assert str(late.limits.get("openai").in_force) == "60 per 60 s, 8 at a time"
+    operator.close()
+    late.close()
+
+
 def test_keys_are_seen_with_their_shares(app):
     for who in ("acme", "acme", "big"):
         app.tasks["ask"].enqueue(who)

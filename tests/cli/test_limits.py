@@ -172,6 +172,15 @@ def test_the_limits_of_an_app_are_stored_before_the_first_call_that_names_one(st
     assert by_name()["new"]["in_force"] == {"concurrency": 1}
 
 
+def test_a_limit_that_only_the_app_declares_is_changed_as_a_whole(monkeypatch):
+    from tests.cli import apps  # noqa: PLC0415
+
+    monkeypatch.setitem(apps.app.declared_limits, "new", Limit(rate=60, per=60))
+    monkeypatch.setitem(apps.app.declared_limits, "disk", Limit(concurrency=9))
+    assert "new: set; 30 per 60 s" in good("limits", "set", "new", "--rate", "30", "--app", APP)
+    assert by_name()["disk"]["in_force"] == {"concurrency": 1}
+
+
 def test_a_call_names_limits_one_or_several_with_costs(store, monkeypatch):
     from tests.cli import apps  # noqa: PLC0415
 
@@ -182,5 +191,7 @@ def test_a_call_names_limits_one_or_several_with_costs(store, monkeypatch):
     assert do(store, lambda s: s.get(one)).limits == '{"disk":1}'
     assert do(store, lambda s: s.get(two)).limits == '{"disk":1,"openai":3}'
     assert "is not declared" in refused(2, "enqueue", APP, "send", "ann", "--limits", "dsk")
+    unread = refused(2, "enqueue", APP, "send", "ann", "--limits", '{"disk": NaN}')
+    assert """limits '{"disk": NaN}' is no JSON; write a name, a list, or costs by name""" in unread
     words = ("schedules", "put", "x", "send", "ann", "--every", "60", "--limits", '["disk"]')
     good(*words, "--fairness-key", "acme", "--app", APP)

@@ -8,7 +8,9 @@ from msgspec.structs import replace
 from mulligan.core.lane import Lane
 from mulligan.core.limits import (
     FOREVER,
+    LATEST,
     LONG_UNIT,
+    LONGEST_PER,
     PARTS,
     SECOND,
     Limit,
@@ -589,6 +591,23 @@ async def test_what_a_job_spent_besides_is_charged_once_and_waited_off(store, cl
     assert names(claimed) == []
     assert claimed.again_in == (10.0 if burst is None else 6.0)
     clock.advance(claimed.again_in)
+    assert names(await claim(store)) == ["k2"]
+
+
+async def test_a_debt_of_ages_is_written_and_ends_when_the_rate_is_raised(store, clock):
+    """It is more than the largest number of some stores, which must not hold up the outcome."""
+    await one_at_a_time(store, rate=1, per=LONGEST_PER, burst=1)
+    await store.enqueue(limited("k1", "k2"))
+    first = await start(store)
+    outcome = Done(first.lease, b"1", use=LimitUse((("k", 10**13),)))
+    assert await store.commit([outcome]) == ["written"]
+    await store.spend("k", 10**13)
+    claimed = await claim(store)
+    assert (names(claimed), (claimed.again_in or 0.0) > LONGEST_PER) == ([], True)
+    await one_at_a_time(store, rate=1000, burst=1)
+    wait = (await claim(store)).again_in
+    assert wait == pytest.approx((LATEST / SECOND - clock.now) / LONGEST_PER / 1000, abs=2e-3)
+    clock.advance(wait)
     assert names(await claim(store)) == ["k2"]
 
 

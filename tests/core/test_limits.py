@@ -10,6 +10,8 @@ from mulligan.core.key_share import shares
 from mulligan.core.lane import Lane
 from mulligan.core.limits import (
     FOREVER,
+    LATEST,
+    LONGEST_PER,
     PARTS,
     SECOND,
     KeyView,
@@ -42,6 +44,11 @@ NOW = 1000 * SECOND
         ({"rate": 0}, "rate 0 of a limit must be a whole number from 1"),
         ({"rate": 1.5}, "rate 1.5 of a limit must be a whole number"),
         ({"concurrency": True}, "concurrency True of a limit must be a whole number"),
+        ({"concurrency": 10**5000}, "concurrency <int of thousands of digits> of a limit must be"),
+        (
+            {"rate": 1, "per": 86_400, "burst": 40_000},
+            "burst 40000 takes more than 100 years to re",
+        ),
         ({"concurrency": 2, "burst": 3}, "burst 3 needs a rate; give rate= too"),
         ({"rate": 1, "per": 0}, "per 0 must be between 0.001 s"),
         ({"rate": 1, "per": "a minute"}, "per 'a minute' must be a number of seconds"),
@@ -202,6 +209,20 @@ def test_a_bucket_lets_start_what_it_promises_and_no_more(rate, per, burst, cost
     # What it takes longer than it may is less than a thousandth, or a microsecond for each start.
     most = 300 * cost * per / rate * SECOND
     assert now - NOW <= most * 1.001 + 300
+
+
+@pytest.mark.parametrize("after", [None, {"rate": 1, "per": 2, "burst": 1}])
+def test_no_debt_counts_beyond_what_every_store_can_count(after):
+    limit, state = Limit(rate=1, per=LONGEST_PER, burst=1), LimitState(starts=[])
+    before = limit if after is None else Limit(rate=1, per=LONGEST_PER)
+    for _ in range(3):
+        charge(before, state, 10**15, NOW)
+    assert recount(before, limit, state, NOW) == (after is not None)
+    assert state.full_at == LATEST
+    if after is not None:
+        recount(limit, Limit(rate=1, per=LONGEST_PER, burst=2), state, NOW)
+        recount(limit, Limit(**after), state, NOW)
+    assert NOW < room_at(limit, state, 1, NOW) <= LATEST
 
 
 def test_a_start_that_never_was_is_given_back_while_it_counts():

@@ -12,6 +12,18 @@ def test_a_retry_after_pauses_one_limit_or_several():
     assert RetryAfter(5.0, pause=["openai", "tenant:a"]).pause == ("openai", "tenant:a")
 
 
-def test_a_retry_after_refuses_what_is_no_name_of_a_limit():
-    with pytest.raises(InvalidError, match="pause ''"):
-        RetryAfter(5.0, pause="")
+@pytest.mark.parametrize(
+    ("pause", "words"),
+    [
+        ("", "limit '' has 0 characters; use 1 to 128"),
+        (["openai", 7], "limit 7 must be text, not int"),
+        (None, "pause None must be the name of a limit, or several"),
+        (
+            "tenant:*",
+            r"limit 'tenant:\*' is a family; pause its names one by one, such as tenant:acme",
+        ),
+    ],
+)
+def test_a_retry_after_refuses_what_is_no_name_of_a_limit(pause, words):
+    with pytest.raises(InvalidError, match=words):
+        RetryAfter(5.0, pause=pause)

@@ -122,6 +122,9 @@ async def test_a_pause_without_a_delay_is_refused_and_nothing_is_written(client,
     leases = await take(client, worker)
     told = {"worker": worker, "jobs": [leases["a"] | {"reason": "429", "pause": ["openai"]}]}
     await refused(client.post("/worker/nack", json=told), 422, "pause openai needs a delay")
+    family = leases["a"] | {"reason": "429", "delay": 5, "pause": ["tenant:*"]}
+    told = {"worker": worker, "jobs": [family]}
+    await refused(client.post("/worker/nack", json=told), 422, "is a family; pause its names")
     bad = {"worker": worker, "jobs": [leases["a"] | {"spent": {"tokens": 0}}]}
     await refused(client.post("/worker/ack", json=bad), 422, "spent")
     pattern = {"worker": worker, "jobs": [leases["a"] | {"spent": {"tenant:*": 1}}]}

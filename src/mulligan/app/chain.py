@@ -148,10 +148,12 @@ class Chain(Generic[P, R]):
                 f"{self!r} has unique_key {key!r}, which its last job would hold, and it ends in"
                 " many; add a stage that takes the list of results"
             )
+        then = tuple(part.stage for part in rest)
+        self.app.declared_limits.check_later(*then)
         return Flow(
             check_root(root),
             tuple(part.name for part in self.parts),
-            then=tuple(part.stage for part in rest),
+            then=then,
             key=None if key is None else (first.placement.queue, key),
         )
 

@@ -196,6 +196,7 @@ def gathered(
     """
     first, *rest = parts
     check(calls, first)
+    first.task.app.declared_limits.check_later(*(part.stage for part in parts))
     if return_exceptions:
         check_takes_failures(first)
     names = (spread_name(calls), *(part.name for part in parts))

@@ -8,6 +8,7 @@ from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
 from mulligan.core.limit_homes import check_home, home_of_limits
 from mulligan.core.limits import Limit, check_costs, costs_of, costs_text, covering
+from mulligan.core.stage import Stage
 
 if TYPE_CHECKING:
     from mulligan.stores.contract import Store
@@ -133,6 +134,14 @@ class DeclaredLimits(dict[str, Limit]):
         self.home_of(name for name, _ in costs_of(text))
         if len(self._allowed) < MOST_REMEMBERED:
             self._allowed.add(text)
+
+    def check_later(self, *stages: Stage | None) -> None:
+        """The same of jobs that follow from another, and of what follows from those."""
+        for stage in stages:
+            if stage is not None:
+                if stage.limits is not None:
+                    self.check(stage.limits)
+                self.check_later(stage.sink, stage.on_dead)
 
     def home_of(self, names: Iterable[str]) -> int | None:
         """The shard in which these limits live, if there are any; refuses several."""

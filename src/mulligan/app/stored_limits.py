@@ -1,6 +1,6 @@
 """Limits of a store: listed, set, reset, paused and resumed, while workers run."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
@@ -11,12 +11,12 @@ from mulligan.core.errors import InvalidError, UnknownLimitError
 from mulligan.core.key_share import KeyShare, shares
 from mulligan.core.limits import (
     ALL_LIMITS,
-    ANY,
     LONGEST_PER,
     Limit,
     LimitView,
     StoredLimit,
     check_limit_name,
+    check_paused_name,
     covering,
 )
 from mulligan.core.lines import check_weights
@@ -60,7 +60,7 @@ class Limits:
     ) -> LimitView:
         """Set a limit from now on; as `set`."""
         said = changes(concurrency, rate, per, burst, pause_on_retry_after)
-        await self._app.access.acall(lambda store: set_limit(store, name, said))
+        await self._change(lambda store: set_limit(store, name, said))
         return await self.aget(name)
 
     def set(
@@ -91,7 +91,7 @@ class Limits:
 
     async def areset(self, name: str) -> LimitView | None:
         """Undo `set`; as `reset`."""
-        await self._app.access.acall(lambda store: reset_limit(store, name))
+        await self._change(lambda store: reset_limit(store, name))
         return await self._app.access.acall(lambda store: seen_limit(store, name))
 
     def reset(self, name: str) -> LimitView | None:
@@ -100,7 +100,7 @@ class Limits:
 
     async def apause(self, name: str, seconds: Seconds) -> LimitView:
         """Start no job of the limit for so long; as `pause`."""
-        await self._app.access.acall(lambda store: pause_limit(store, name, seconds))
+        await self._change(lambda store: pause_limit(store, name, seconds))
         return await self.aget(name)
 
     def pause(self, name: str, seconds: Seconds) -> LimitView:
@@ -109,12 +109,21 @@ class Limits:
 
     async def aresume(self, name: str) -> LimitView:
         """End a pause."""
-        await self._app.access.acall(lambda store: resume_limit(store, name))
+        await self._change(lambda store: resume_limit(store, name))
         return await self.aget(name)
 
     def resume(self, name: str) -> LimitView:
         """End a pause."""
         return self._app.run(lambda: self.aresume(name))
+
+    async def _change(self, work: Callable[[Store], Coroutine[Any, Any, None]]) -> None:
+        """Change limits of the store, which then has what the app declares."""
+
+        async def change(store: Store) -> None:
+            await store_missing(store, self._app.declared_limits)
+            await work(store)
+
+        await self._app.access.acall(change)
 
     async def alist(self) -> list[LimitView]:
         """All that are stored or in use, by name; the first 1,000."""
@@ -145,6 +154,15 @@ def changes(
         "pause_on_retry_after": pause_on_retry_after,
     }
     return {field: value for field, value in said.items() if value is not UNSET}
+
+
+async def store_missing(store: Store, declared: Mapping[str, Limit]) -> None:
+    """Store what an app declares and nobody has stored yet: a change is to a whole limit."""
+    if declared:
+        known = {view.name for view in await store.limits(ALL_LIMITS) if view.stored.declared}
+        for name, limit in declared.items():
+            if name not in known:
+                await store.set_limit(name, limit, declared=True)
 
 
 async def list_limits(store: Store) -> list[LimitView]:
@@ -203,23 +221,14 @@ async def reset_limit(store: Store, name: str) -> None:
 async def pause_limit(store: Store, name: str, seconds: Seconds) -> None:
     """Start no job of the limit for so long."""
     length = check_seconds("pause", seconds, least=0.001, most=LONGEST_PAUSE)
-    await check_one(store, name)
+    await find_limit(store, check_paused_name(name))
     await store.pause_limit(name, length)
 
 
 async def resume_limit(store: Store, name: str) -> None:
     """End a pause."""
-    await check_one(store, name)
+    await find_limit(store, check_paused_name(name))
     await store.pause_limit(name, 0.0)
-
-
-async def check_one(store: Store, name: str) -> None:
-    """Refuse a family: pauses are those of names that jobs have."""
-    if check_name("limit", name).endswith(ANY):
-        raise InvalidError(
-            f"limit {name!r} is a family; pause its names one by one, such as {name[:-1]}acme"
-        )
-    await find_limit(store, name)
 
 
 async def set_weights(store: Store, queue: str, said: Mapping[str, float]) -> dict[str, float]:

@@ -287,6 +287,8 @@ class Task(Generic[P, R]):
             limited = limits_for(placement.limits, placement.fairness_key, args, kwargs)
             if limited[0] is not None:
                 self.app.declared_limits.check(limited[0])
+        if placement.sink is not None or placement.on_dead is not None:
+            self.app.declared_limits.check_later(placement.sink, placement.on_dead)
         ids = self.app.sharded_ids
         if ids is None:
             job = placement.id or new_id()

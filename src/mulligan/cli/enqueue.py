@@ -133,7 +133,14 @@ def chosen_options(options: Mapping[str, Any]) -> Any:
 
 def limits_from(text: str) -> Any:
     """A limit's name as it stands, or several as a JSON list, or as an object with costs."""
-    return value_of(text) if text.lstrip().startswith(("{", "[")) else text
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    found = value_of(text)
+    if found is text:
+        raise InvalidError(
+            f"limits {text[:80]!r} is no JSON; write a name, a list, or costs by name"
+        )
+    return found
 
 
 def policy_from(text: str) -> Retry | str:

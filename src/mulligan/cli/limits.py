@@ -1,6 +1,7 @@
 """`limits` and `fairness`: what may start, and whose turn it is."""
 
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 import click
 from msgspec import UNSET, to_builtins
@@ -23,6 +24,7 @@ from mulligan.core.limits import LimitView
 from mulligan.core.status import names
 from mulligan.stores.contract import Store
 
+T = TypeVar("T")
 Said = tuple[LimitView | None, float]
 name_argument = click.argument("name", metavar="NAME")
 MOST_SHOWN = 50
@@ -98,7 +100,7 @@ def set_(
         await kept.set_limit(opened, name, kept.changes(**said))
         return (await kept.seen_limit(opened, name), (await opened.facts()).now), known
 
-    found, known = with_store(find_app(None, app, store), work, writes=True)
+    found, known = changed(app, store, work)
     tell(name, found, "set", as_json=as_json)
     if not known:
         click.echo(f"note: limit {name!r} is declared by no app so far", err=True)
@@ -116,7 +118,7 @@ def reset(name: str, *, as_json: bool, app: str | None, store: str | None) -> No
         await kept.reset_limit(opened, name)
         return (await kept.seen_limit(opened, name), (await opened.facts()).now), was_set
 
-    found, was_set = with_store(find_app(None, app, store), work, writes=True)
+    found, was_set = changed(app, store, work)
     tell(name, found, "reset" if was_set else "was not set", as_json=as_json)
 
 
@@ -132,7 +134,7 @@ def pause(name: str, seconds: float, *, as_json: bool, app: str | None, store: s
         await kept.pause_limit(opened, name, seconds)
         return await kept.find_limit(opened, name), (await opened.facts()).now
 
-    found = with_store(find_app(None, app, store), work, writes=True)
+    found = changed(app, store, work)
     tell(name, found, f"paused for {span(seconds)}", as_json=as_json)
 
 
@@ -148,8 +150,21 @@ def resume(name: str, *, as_json: bool, app: str | None, store: str | None) -> N
         await kept.resume_limit(opened, name)
         return (await kept.find_limit(opened, name), (await opened.facts()).now), was_paused
 
-    found, was_paused = with_store(find_app(None, app, store), work, writes=True)
+    found, was_paused = changed(app, store, work)
     tell(name, found, "resumed" if was_paused else "was not paused", as_json=as_json)
+
+
+def changed(
+    app: str | None, store: str | None, work: Callable[[Store], Coroutine[Any, Any, T]]
+) -> T:
+    """Change limits of a store, which then has what the app declares, if one was named."""
+    found = find_app(None, app, store)
+
+    async def change(opened: Store) -> T:
+        await kept.store_missing(opened, found.declared_limits)
+        return await work(opened)
+
+    return with_store(found, change, writes=True)
 
 
 def tell(name: str, said: Said, done: str, *, as_json: bool) -> None:

@@ -63,6 +63,14 @@ def check_word(kind: str, value: object) -> str:
     return value
 
 
+def shown(value: object) -> str:
+    """The value as Python spells it, which refuses to spell whole numbers of 4,300 digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        return f"<{type(value).__name__} of thousands of digits>"
+
+
 def check_region(value: object, *, anywhere: bool = True) -> str:
     """Return the region's name; `*` is any region, where `anywhere` allows it."""
     name = check_name("region", value)

@@ -14,7 +14,16 @@ from math import ceil, inf
 from msgspec import Struct, json
 from msgspec.structs import force_setattr, replace
 
-from mulligan.core.checks import Seconds, check_name, check_seconds, exact_span, rounded, seconds
+from mulligan.core.checks import (
+    LONGEST,
+    Seconds,
+    check_name,
+    check_seconds,
+    exact_span,
+    rounded,
+    seconds,
+    shown,
+)
 from mulligan.core.errors import InvalidError
 from mulligan.core.lane import Lane
 
@@ -31,6 +40,10 @@ MOST_RATE = 1_000_000_000
 LONG_UNIT = 1000
 SECOND = 1_000_000
 LONGEST_PER = 31 * 86_400.0
+# When a bucket is full again that owes more than it can ever pay, and what it owes at most: numbers
+# up to here are exact in every store.
+LATEST = 2**53
+MOST_OWED = MOST_RATE
 # A rate above this is counted in so many parts of its window instead of start by start.
 PARTS = 256
 FOREVER = inf
@@ -64,14 +77,14 @@ class Limit(Struct, frozen=True, omit_defaults=True):
         ):
             if value is not None and not (is_whole(value) and 1 <= value <= most):
                 raise InvalidError(
-                    f"{name} {value!r} of a limit must be a whole number from 1 to {most};"
+                    f"{name} {shown(value)} of a limit must be a whole number from 1 to {most};"
                     " to stop all of its jobs, pause the limit"
                 )
         if self.burst is not None and self.rate is None:
-            raise InvalidError(f"burst {self.burst!r} needs a rate; give rate= too")
+            raise InvalidError(f"burst {self.burst} needs a rate; give rate= too")
         if not is_whole(self.home) or not 0 <= self.home <= LAST_HOME:
             raise InvalidError(
-                f"home {self.home!r} of a limit must be the number of a shard, from 0 to"
+                f"home {shown(self.home)} of a limit must be the number of a shard, from 0 to"
                 f" {LAST_HOME}; mulligan status lists the shards"
             )
         if not isinstance(self.pause_on_retry_after, bool):
@@ -81,6 +94,11 @@ class Limit(Struct, frozen=True, omit_defaults=True):
             )
         # a number, since stores read it
         force_setattr(self, "per", check_seconds("per", self.per, least=0.001, most=LONGEST_PER))
+        if self.burst is not None and allowance(self) > LONGEST * SECOND:
+            raise InvalidError(
+                f"burst {self.burst} takes more than 100 years to refill at {self.rate} per"
+                f" {exact_span(seconds(self.per))}; lower burst= or per=, or raise rate="
+            )
 
     def __str__(self) -> str:
         """As people say it: 60 per 60 s in bursts of 10, 8 at a time, in shard 2."""
@@ -131,6 +149,16 @@ def check_limit_name(name: object) -> str:
     return word
 
 
+def check_paused_name(name: object) -> str:
+    """Return the name of a limit to pause; refuses a family, whose names are paused one by one."""
+    word = check_limit_name(name)
+    if word.endswith(ANY):
+        raise InvalidError(
+            f"limit {word!r} is a family; pause its names one by one, such as {word[:-1]}acme"
+        )
+    return word
+
+
 def check_costs(limits: Mapping[str, int]) -> dict[str, int]:
     """The limits that a job names, each with its cost, in the order of names."""
     if len(limits) > MOST_NAMES:
@@ -141,7 +169,7 @@ def check_costs(limits: Mapping[str, int]) -> dict[str, int]:
             raise InvalidError(f"limit {name!r} is a pattern; a job names limits without '*'")
         if not is_whole(cost) or not 1 <= cost <= MOST_COST:
             raise InvalidError(
-                f"cost {cost!r} of limit {name!r} must be a whole number from 1 to {MOST_COST}"
+                f"cost {shown(cost)} of limit {name!r} must be a whole number from 1 to {MOST_COST}"
             )
     return dict(sorted(limits.items()))
 
@@ -207,7 +235,7 @@ def charge(limit: Limit | None, state: LimitState, cost: int, now: int) -> None:
     if limit is None or limit.rate is None:
         return
     if limit.burst is not None:
-        state.full_at = max(state.full_at, now) + price(limit, cost)
+        state.full_at = min(LATEST, max(state.full_at, now) + price(limit, cost))
         return
     at = counted_at(limit, now)
     forget_starts(limit, state, now)
@@ -244,12 +272,13 @@ def recount(before: Limit | None, after: Limit | None, state: LimitState, now: i
     if before.burst is None:
         for when, cost in state.starts:
             if when + before.window > now:
-                state.full_at = max(state.full_at, min(when, now)) + price(after, cost)
+                full_at = max(state.full_at, min(when, now)) + price(after, cost)
+                state.full_at = min(LATEST, full_at)
         state.starts.clear()
         return True
-    lacking = max(0, state.full_at - now) / refill(before)
+    lacking = min(MOST_OWED, max(0, state.full_at - now) / refill(before))
     if after.burst is not None:
-        state.full_at = now + ceil(lacking * refill(after))
+        state.full_at = min(LATEST, now + ceil(lacking * refill(after)))
         return True
     state.full_at = 0
     if lacking:
@@ -295,16 +324,16 @@ def bounded(limit: Limit, cost: int) -> int:
 
 
 def price(limit: Limit, cost: int) -> int:
-    """How long the bucket takes to refill this cost, rounded up; no product beyond 2**53.
+    """How long the bucket takes to refill this cost, rounded up; of a debt the part that counts.
 
     Where that loses less than a thousandth, each unit of the cost is rounded up by itself: then as
     many starts as the bucket holds find room in a full one.
     """
-    rate = limit.rate or 1
+    rate, owed = limit.rate or 1, min(cost, MOST_OWED)
     whole, rest = divmod(limit.window, rate)
     if whole >= LONG_UNIT:
-        return cost * (whole + (rest > 0))
-    return cost * whole - (-cost * rest // rate)
+        return min(LATEST, owed * (whole + (rest > 0)))
+    return owed * whole - (-owed * rest // rate)
 
 
 def allowance(limit: Limit) -> int:

@@ -25,7 +25,7 @@ The functions here are the oracle, over whatever keeps lines and limits: the `Bo
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, Protocol
 
-from mulligan.core.checks import check_name
+from mulligan.core.checks import check_name, shown
 from mulligan.core.errors import InvalidError
 from mulligan.core.lane import Lane
 from mulligan.core.limits import FOREVER, costs_of
@@ -365,7 +365,7 @@ def step_of(weight: float) -> int:
 def listed_weights(weights: object) -> tuple[tuple[str, float], ...]:
     """The weights of fairness keys as settings of a queue have them, from a dict of them by key."""
     if not isinstance(weights, Mapping):
-        raise InvalidError(f"weights {weights!r} must be a dict of weights by fairness key")
+        raise InvalidError(f"weights {shown(weights)} must be a dict of weights by fairness key")
     check_weights(weights.items())
     return tuple(sorted(weights.items()))
 
@@ -378,6 +378,6 @@ def check_weights(weights: Iterable[tuple[str, Any]]) -> None:
         is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
         if not is_number or not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
             raise InvalidError(
-                f"weight {weight!r} of fairness key {key!r} must be a number from"
+                f"weight {shown(weight)} of fairness key {key!r} must be a number from"
                 f" {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}; 1 is what other keys have"
             )

@@ -5,8 +5,9 @@ And those that a task is sent: `SoftTimeout` and `LeaseLost`.
 
 from collections.abc import Iterable
 
-from mulligan.core.checks import Seconds, check_name, check_seconds
-from mulligan.core.errors import MulliganError
+from mulligan.core.checks import Seconds, check_seconds, shown
+from mulligan.core.errors import InvalidError, MulliganError
+from mulligan.core.limits import check_paused_name
 
 
 class Signal(MulliganError):
@@ -25,7 +26,9 @@ class RetryAfter(Signal):
         super().__init__(reason or "the task asked to be retried")
         self.delay = check_seconds("RetryAfter", delay)
         names = (pause,) if isinstance(pause, str) else pause
-        self.pause = tuple(check_name("pause", name) for name in names)
+        if not isinstance(names, Iterable):
+            raise InvalidError(f"pause {shown(pause)} must be the name of a limit, or several")
+        self.pause = tuple(check_paused_name(name) for name in names)
 
 
 class Fail(Signal):

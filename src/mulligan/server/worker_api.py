@@ -12,6 +12,7 @@ from mulligan.core.errors import UNREADABLE, InvalidError
 from mulligan.core.gather import raw_results
 from mulligan.core.health import DATA_ERRORS
 from mulligan.core.job import NONE_ARRIVE, Arrivals, Claim, Lease
+from mulligan.core.limits import check_paused_name
 from mulligan.core.outcome import Drained, Failed, Result, Returned, Snoozed
 from mulligan.core.signals import Fail
 from mulligan.engine.result_gate import failed
@@ -140,7 +141,7 @@ async def nack(service: Service, body: Nacks, principal: bytes) -> CommittedJobs
             about_region=said.delay is None and said.type not in DATA_ERRORS,
             traceback=bounded(said.traceback) if said.traceback else None,
             classes=(said.type, *said.classes),
-            pause=said.pause,
+            pause=tuple(map(check_paused_name, said.pause)),
         )
 
     check_owner(body.worker, principal)

@@ -9,9 +9,6 @@ from mulligan.stores.mongo.ledger import Root, StoredLimits, Work
 from mulligan.stores.mongo.line_pages import state_key
 from mulligan.stores.mongo.pages import Pages
 
-# No number that is stored is larger.
-LATEST = 2**62
-
 
 class LimitStates(Work):
     """What a change of the book reads and writes of limits; each is read once."""
@@ -71,7 +68,7 @@ class LimitStates(Work):
                     "state": name,
                     "holders": list(holders),
                     "starts": [list(each) for each in state.starts],
-                    "full_at": min(state.full_at, LATEST),
+                    "full_at": state.full_at,
                     "paused_until": state.paused_until,
                 }
             )

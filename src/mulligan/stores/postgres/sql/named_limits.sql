@@ -17,10 +17,13 @@ END
 $$;
 
 -- price(limit, cost): how long the bucket takes to refill this cost, rounded up: unit by unit where
--- units are long, as core/limits.py says.
+-- units are long, as core/limits.py says. Of a debt beyond its MOST_OWED and LATEST, no more.
 CREATE FUNCTION price(l named_limit, cost bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN l.per / l.rate >= 1000 THEN cost * ((l.per + l.rate - 1) / l.rate)
-        ELSE cost * (l.per / l.rate) + (cost * (l.per % l.rate) + l.rate - 1) / l.rate END
+    SELECT CASE WHEN l.per / l.rate >= 1000
+        THEN least(9007199254740992, least(cost, 1000000000)::float8
+                                     * ((l.per + l.rate - 1) / l.rate)::float8)::bigint
+        ELSE least(cost, 1000000000) * (l.per / l.rate)
+             + (least(cost, 1000000000) * (l.per % l.rate) + l.rate - 1) / l.rate END
 $$;
 
 -- allowance(limit): how long an empty bucket takes to fill: by units as above, or rounded down.
@@ -128,9 +131,10 @@ BEGIN
         RETURN;
     ELSIF rule.burst IS NOT NULL THEN
         INSERT INTO limit_state AS s (name, used, full_at)
-        VALUES (in_name, permits, now + many * price(rule, cost))
+        VALUES (in_name, permits, least(9007199254740992, now + many * price(rule, cost)))
         ON CONFLICT (name) DO UPDATE SET used = s.used + excluded.used,
-            full_at = greatest(s.full_at, now) + many * price(rule, cost);
+            full_at = least(9007199254740992,
+                            greatest(s.full_at, now) + many * price(rule, cost));
         RETURN;
     END IF;
     at := counted_at(rule, now);
@@ -189,16 +193,17 @@ BEGIN
     IF was.burst IS NULL THEN
         FOR i IN 1 .. cardinality(state.starts) LOOP
             IF state.starts[i] + was.per > now THEN
-                state.full_at := greatest(state.full_at, least(now, state.starts[i]))
-                    + price(rule, state.start_costs[i]);
+                state.full_at := least(9007199254740992,
+                    greatest(state.full_at, least(now, state.starts[i]))
+                    + price(rule, state.start_costs[i]));
             END IF;
         END LOOP;
         UPDATE limit_state SET full_at = state.full_at, starts = '{}', start_costs = '{}'
         WHERE name = in_name;
     ELSE
-        lacking := greatest(0, state.full_at - now)::float8 / refill(was);
+        lacking := least(1000000000, greatest(0, state.full_at - now)::float8 / refill(was));
         UPDATE limit_state SET full_at = CASE WHEN rule.burst IS NULL THEN 0
-            ELSE now + ceil(lacking * refill(rule))::bigint END
+            ELSE least(9007199254740992, now + ceil(lacking * refill(rule)))::bigint END
         WHERE name = in_name;
         IF rule.burst IS NULL AND lacking > 0 THEN
             PERFORM charge(now, in_name, ceil(lacking)::bigint, 1, 0);

@@ -7,6 +7,7 @@
 
 local function limit_rule()
   local SECOND, PARTS, LONG_UNIT, FOREVER = 1000000, 256, 1000, math.huge
+  local LATEST, MOST_OWED = 9007199254740992, 1000000000
   local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 
   local function micros(moment)
@@ -22,10 +23,10 @@ local function limit_rule()
 
   -- How long the bucket takes to refill this cost, rounded up: unit by unit where units are long.
   local function price(limit, cost)
-    local rest = limit.window % limit.rate
+    local rest, owed = limit.window % limit.rate, min(cost, MOST_OWED)
     local whole = (limit.window - rest) / limit.rate
-    if whole >= LONG_UNIT then return cost * (rest > 0 and whole + 1 or whole) end
-    return cost * whole + ceil(cost * rest / limit.rate)
+    if whole >= LONG_UNIT then return min(LATEST, owed * (rest > 0 and whole + 1 or whole)) end
+    return owed * whole + ceil(owed * rest / limit.rate)
   end
 
   -- How long an empty bucket takes to fill: by units as above, or rounded down.
@@ -112,7 +113,7 @@ local function limit_rule()
     state.changed = true
     if not limit or not limit.rate then return end
     if limit.burst then
-      state.full_at = max(state.full_at, now_micros) + price(limit, cost)
+      state.full_at = min(LATEST, max(state.full_at, now_micros) + price(limit, cost))
       return
     end
     local at = counted_at(limit, now_micros)
@@ -149,16 +150,17 @@ local function limit_rule()
       for _, text in ipairs(call('LRANGE', state.starts, 0, -1)) do
         local when, cost = read_start(text)
         if when + before.window > now_micros then
-          state.full_at = max(state.full_at, min(when, now_micros)) + price(after, cost)
+          local full_at = max(state.full_at, min(when, now_micros)) + price(after, cost)
+          state.full_at = min(LATEST, full_at)
         end
       end
       call('DEL', state.starts)
       state.total, state.last = 0, false
       return
     end
-    local lacking = max(0, state.full_at - now_micros) / refill(before)
+    local lacking = min(MOST_OWED, max(0, state.full_at - now_micros) / refill(before))
     if after.burst then
-      state.full_at = now_micros + ceil(lacking * refill(after))
+      state.full_at = min(LATEST, now_micros + ceil(lacking * refill(after)))
       return
     end
     state.full_at = 0
