@@ -23,7 +23,8 @@ async def test_every_index_is_there_and_documented(store, tasks):
         assert await schema.missing_from(collection, indexes) == []
         assert f"`{collection.name}`" in text
         for index in indexes:
-            assert f"`{index.document['name']}`" in text
+            name, fields = index.document["name"], ", ".join(index.document["key"])
+            assert f"| `{name}` | {fields}" in text or f"`{name}` ({fields})" in text, name
 
 
 async def test_no_two_indexes_of_a_collection_are_on_the_same_fields(store):
