@@ -10,8 +10,12 @@ from mulligan.core.key_share import shares
 from mulligan.core.lane import Lane
 from mulligan.core.limits import (
     FOREVER,
+    LAST_HOME,
     LATEST,
     LONGEST_PER,
+    MOST_COST,
+    MOST_NAMES,
+    MOST_RATE,
     PARTS,
     SECOND,
     KeyView,
@@ -49,6 +53,8 @@ NOW = 1000 * SECOND
             {"rate": 1, "per": 86_400, "burst": 40_000},
             "burst 40000 takes more than 100 years to re",
         ),
+        ({"rate": 1, "burst": 0}, "burst 0 of a limit must be a whole number from 1"),
+        ({"rate": 1, "home": LAST_HOME + 1}, "home 1024 of a limit must be the number of a shard"),
         ({"concurrency": 2, "burst": 3}, "burst 3 needs a rate; give rate= too"),
         ({"rate": 1, "per": 0}, "per 0 must be between 0.001 s"),
         ({"rate": 1, "per": "a minute"}, "per 'a minute' must be a number of seconds"),
@@ -58,6 +64,21 @@ NOW = 1000 * SECOND
 def test_a_limit_that_makes_no_sense_is_refused(options, words):
     with pytest.raises(InvalidError, match=words):
         Limit(**options)
+
+
+def test_the_largest_numbers_that_are_allowed_are_taken():
+    made = Limit(concurrency=MOST_COST, rate=MOST_RATE, burst=MOST_RATE, home=LAST_HOME)
+    assert (made.concurrency, made.rate, made.home) == (MOST_COST, MOST_RATE, LAST_HOME)
+    costs = {f"t{n}": MOST_COST for n in range(MOST_NAMES)}
+    assert check_costs(costs) == costs
+
+
+@pytest.mark.parametrize(
+    ("limit", "most"),
+    [(Limit(rate=5), 5), (Limit(rate=5, burst=3), 3), (Limit(concurrency=2), None)],
+)
+def test_one_job_may_cost_what_a_window_or_a_full_bucket_allows(limit, most):
+    assert limit.most_cost == most
 
 
 def test_a_window_may_be_a_timedelta_and_is_kept_as_seconds():
@@ -92,6 +113,9 @@ def test_names_of_limits_may_be_families_but_not_those_of_jobs():
         check_costs({f"t{n}": 1 for n in range(9)})
     with pytest.raises(InvalidError, match="cost 0 of limit 'a' must be a whole number"):
         check_costs({"a": 0})
+    for check in (check_limit_name, lambda name: check_costs({name: 1})):
+        with pytest.raises(InvalidError, match="limit '' has 0 characters"):
+            check("")
     assert costs_of(costs_text(check_costs({"b": 2, "a": 1}))) == (("a", 1), ("b", 2))
     assert (costs_text({}), costs_of(None)) == (None, ())
 
