@@ -12,6 +12,7 @@ from mulligan.core.limits import (
     FOREVER,
     LAST_HOME,
     LATEST,
+    LONG_UNIT,
     LONGEST_PER,
     MOST_COST,
     MOST_NAMES,
@@ -28,10 +29,12 @@ from mulligan.core.limits import (
     costs_of,
     costs_text,
     covering,
+    forget_starts,
     idle_from,
     is_recounted,
     pauses_of,
     recount,
+    refill,
     refund,
     room_at,
     used_of,
@@ -195,6 +198,39 @@ def test_a_window_that_becomes_a_bucket_has_refilled_since_its_starts():
         charge(limit, state, 1, NOW + second * SECOND)
     assert recount(limit, Limit(rate=1, per=2, burst=5), state, NOW + 13 * SECOND)
     assert (state.starts, state.full_at) == ([], NOW + 15 * SECOND)
+
+
+def test_a_start_that_has_just_left_its_window_is_not_in_the_bucket_that_replaces_it():
+    state = LimitState(starts=[(NOW, 3), (NOW + 3 * SECOND, 1)])
+    now = NOW + 10 * SECOND
+    assert recount(Limit(rate=4, per=10), Limit(rate=1, per=2, burst=5), state, now)
+    assert state.full_at == NOW + 5 * SECOND
+
+
+def test_what_a_bucket_lacks_of_a_whole_start_is_lacking_in_the_next_bucket_too():
+    state = LimitState(full_at=NOW + 3 * SECOND)
+    assert recount(Limit(rate=1, per=2, burst=5), Limit(rate=1, burst=5), state, NOW)
+    assert state.full_at == NOW + SECOND * 3 // 2
+
+
+@pytest.mark.parametrize(
+    ("window", "unit"),
+    [(LONG_UNIT * 1000 - 1, LONG_UNIT - 0.001), (LONG_UNIT * 1000 + 1, LONG_UNIT + 1)],
+)
+def test_a_long_unit_refills_in_whole_microseconds_and_a_short_one_in_parts(window, unit):
+    assert refill(Limit(rate=1000, per=window / SECOND, burst=7)) == unit
+
+
+def test_starts_are_forgotten_one_by_one_as_they_leave_the_window():
+    state = LimitState(starts=[(NOW + second * SECOND, 1) for second in range(3)])
+    for left in (2, 1, 0):
+        forget_starts(Limit(rate=9, per=10), state, NOW + (12 - left) * SECOND)
+        assert len(state.starts) == left
+
+
+def test_a_state_that_nothing_was_used_of_is_idle_from_the_beginning():
+    assert idle_from(Limit(concurrency=1), LimitState()) == 0
+    assert idle_from(None, LimitState(used=1)) == FOREVER
 
 
 def test_a_full_bucket_that_becomes_a_window_has_counted_no_start():
