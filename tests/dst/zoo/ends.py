@@ -9,7 +9,7 @@ from mulligan.core.job import ENDED, Enqueued, NewJob
 from mulligan.core.outcome import Dead, Done, Later
 from mulligan.stores.memory import MemoryStore, commit, enqueue, operate, workers
 from mulligan.stores.memory.counts import Counters
-from mulligan.stores.memory.fields import Record
+from mulligan.stores.memory.fields import StoredJob
 from mulligan.stores.memory.state import State
 from tests.dst.zoo.cage import plant
 
@@ -25,7 +25,7 @@ write = commit.write
 
 
 @plant(commit, "write")
-def delete_before_copy(state: State, record: Record, outcome: Any) -> None:
+def delete_before_copy(state: State, record: StoredJob, outcome: Any) -> None:
     """A stage is finished before the next one is enqueued, and in between a connection breaks."""
     if isinstance(outcome, Done) and outcome.next and state.sequence % 3 == 0:
         write(state, record, replace(outcome, next=()))
@@ -34,7 +34,7 @@ def delete_before_copy(state: State, record: Record, outcome: Any) -> None:
 
 
 @plant(commit, "write")
-def result_of_another_job(state: State, record: Record, outcome: Any) -> None:
+def result_of_another_job(state: State, record: StoredJob, outcome: Any) -> None:
     """Of two jobs that are done, the second has the result of the first."""
     if isinstance(outcome, Done):
         before = [done.result for _, done in state.ended if done.status == "done"]
@@ -43,7 +43,7 @@ def result_of_another_job(state: State, record: Record, outcome: Any) -> None:
 
 
 @plant(commit, "write")
-def next_stage_dropped(state: State, record: Record, outcome: Any) -> None:
+def next_stage_dropped(state: State, record: StoredJob, outcome: Any) -> None:
     """Of what comes after a job, the last is forgotten."""
     if isinstance(outcome, Done):
         outcome = replace(outcome, next=outcome.next[:-1])
@@ -51,7 +51,7 @@ def next_stage_dropped(state: State, record: Record, outcome: Any) -> None:
 
 
 @plant(commit, "write")
-def next_stage_enqueued_twice(state: State, record: Record, outcome: Any) -> None:
+def next_stage_enqueued_twice(state: State, record: StoredJob, outcome: Any) -> None:
     """What comes after a job has an id of its own each time that it is enqueued."""
     write(state, record, outcome)
     if isinstance(outcome, Done):
@@ -60,7 +60,7 @@ def next_stage_enqueued_twice(state: State, record: Record, outcome: Any) -> Non
 
 
 @plant(commit, "write")
-def dead_letter_twice(state: State, record: Record, outcome: Any) -> None:
+def dead_letter_twice(state: State, record: StoredJob, outcome: Any) -> None:
     """A dead letter is told of twice."""
     write(state, record, outcome)
     if isinstance(outcome, Dead):
@@ -69,7 +69,7 @@ def dead_letter_twice(state: State, record: Record, outcome: Any) -> None:
 
 
 @plant(commit, "write")
-def snooze_counted_as_a_retry(state: State, record: Record, outcome: Any) -> None:
+def snooze_counted_as_a_retry(state: State, record: StoredJob, outcome: Any) -> None:
     """A task that asks to run later loses an attempt."""
     write(state, record, outcome)
     if isinstance(outcome, Later):
@@ -78,7 +78,7 @@ def snooze_counted_as_a_retry(state: State, record: Record, outcome: Any) -> Non
 
 @plant(commit, "arrive")
 def gather_counts_an_arrival_twice(
-    state: State, record: Record, how: str, value: bytes | None
+    state: State, record: StoredJob, how: str, value: bytes | None
 ) -> None:
     """The job that gathers starts one too early."""
     gathering = state.jobs.get(record.new.gather or "")
@@ -94,19 +94,19 @@ def gather_counts_an_arrival_twice(
 
 @plant(commit, "arrive_done")
 def early_stage_arrives(
-    state: State, record: Record, result: bytes | None, *, hands_on: bool
+    state: State, record: StoredJob, result: bytes | None, *, hands_on: bool
 ) -> None:
     """Of a chain in a gather the first stage arrives, and nobody waits for the last."""
     commit.arrive(state, record, "done", result)
 
 
 @plant(commit, "arrive_failed")
-def failed_member_never_arrives(state: State, record: Record, failure: Any) -> None:
+def failed_member_never_arrives(state: State, record: StoredJob, failure: Any) -> None:
     """A gather that takes failures waits for ever for a member that has failed."""
 
 
 @plant(workers, "lease")
-def unique_key_freed_early(state: State, record: Record, worker: Any) -> Any:
+def unique_key_freed_early(state: State, record: StoredJob, worker: Any) -> Any:
     """A key is free as soon as its job starts."""
     new = record.new
     if new.unique_key is not None:
@@ -115,14 +115,14 @@ def unique_key_freed_early(state: State, record: Record, worker: Any) -> Any:
 
 
 @plant(enqueue, "holder_of")
-def unique_key_never_freed(state: State, key: tuple[str, str] | None) -> Record | None:
+def unique_key_never_freed(state: State, key: tuple[str, str] | None) -> StoredJob | None:
     """A job that has ended keeps its key."""
     had_it = (each for each in state.jobs.values() if key is not None and each.unique == key)
     return next(had_it, None)
 
 
 @plant(enqueue, "debounce")
-def debounce_keeps_the_first_call(state: State, record: Record, new: NewJob) -> None:
+def debounce_keeps_the_first_call(state: State, record: StoredJob, new: NewJob) -> None:
     """A debounced job is put off by each call, and starts with the arguments of the first."""
     debounce(state, record, replace(new, task=record.new.task, body=record.new.body))
 
@@ -140,13 +140,13 @@ def debounce_does_not_put_off(now: float, delay: float, until: float) -> float:
 
 
 @plant(commit, "holds_key")
-def throttle_ends_with_its_job(record: Record, now: float) -> bool:
+def throttle_ends_with_its_job(record: StoredJob, now: float) -> bool:
     """The key of a throttled job is free as soon as that has ended."""
     return record.status not in ENDED
 
 
 @plant(operate, "purge_one")
-def purge_of_pending(state: State, record: Record | None) -> bool:
+def purge_of_pending(state: State, record: StoredJob | None) -> bool:
     """A job that waits is deleted as well."""
     if record is None or record.status == "processing":
         return False
@@ -154,7 +154,7 @@ def purge_of_pending(state: State, record: Record | None) -> bool:
     return state.jobs.pop(record.new.id, None) is not None
 
 
-@plant(Record, "has_expired")
+@plant(StoredJob, "has_expired")
 def expiry_ignored(self: Any, now: float) -> bool:
     """A job that did not start in time starts all the same."""
     return False
@@ -167,7 +167,7 @@ async def prune_does_not_wait(self: Any, keep_done: float, limit: int) -> int:
 
 
 @plant(commit, "end")
-def keep_ignored(state: State, record: Record, status: Any) -> None:
+def keep_ignored(state: State, record: StoredJob, status: Any) -> None:
     """A job that is to be kept for days is deleted with the others."""
     record.new = replace(record.new, keep=None)
     end(state, record, status)

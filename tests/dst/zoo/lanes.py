@@ -11,7 +11,7 @@ from mulligan.core.plan import Cap, Rate
 from mulligan.engine.claim_planner import ClaimPlanner
 from mulligan.stores.memory import commit, enqueue, operate
 from mulligan.stores.memory.claim import ClaimLanes
-from mulligan.stores.memory.fields import Record
+from mulligan.stores.memory.fields import StoredJob
 from mulligan.stores.memory.limits import Limits
 from mulligan.stores.memory.lines import Lines
 from mulligan.stores.memory.state import Lanes, State
@@ -41,13 +41,13 @@ def promoted_early(self: Any, lane: Any) -> Any:
 
 
 @plant(enqueue, "join_lane")
-def due_in_the_wrong_unit(state: State, record: Record, lane: Any, delay: float) -> None:
+def due_in_the_wrong_unit(state: State, record: StoredJob, lane: Any, delay: float) -> None:
     """Seconds are taken for milliseconds."""
     join_lane(state, record, lane, delay / 1000)
 
 
 @plant(commit, "write")
-def retry_put_off_too_long(state: State, record: Record, outcome: Any) -> None:
+def retry_put_off_too_long(state: State, record: StoredJob, outcome: Any) -> None:
     """A retry waits ten minutes more than it was to."""
     if isinstance(outcome, Again):
         outcome = replace(outcome, delay=outcome.delay + 600)
@@ -55,13 +55,13 @@ def retry_put_off_too_long(state: State, record: Record, outcome: Any) -> None:
 
 
 @plant(enqueue, "join_lane")
-def retry_in_the_fresh_lane(state: State, record: Record, lane: Any, delay: float) -> None:
+def retry_in_the_fresh_lane(state: State, record: StoredJob, lane: Any, delay: float) -> None:
     """A retry stands among jobs that have never failed."""
     join_lane(state, record, record.new.lane, delay)
 
 
 @plant(commit, "write")
-def retry_stays_in_its_region(state: State, record: Record, outcome: Any) -> None:
+def retry_stays_in_its_region(state: State, record: StoredJob, outcome: Any) -> None:
     """A retry that any region may take is left to the one that it came from."""
     if isinstance(outcome, Again):
         outcome = replace(outcome, lane=outcome.lane._replace(scope=record.new.region))
@@ -81,7 +81,7 @@ def order_broken_among_retries(self: Any, lane: Any, limits: Any) -> Any:
     return take(self, lane, limits)
 
 
-def stands(entry: tuple[float, int, Record]) -> bool:
+def stands(entry: tuple[float, int, StoredJob]) -> bool:
     """Whether the job is still where the entry says."""
     _, sequence, record = entry
     return record.status == "pending" and record.sequence == sequence
@@ -109,14 +109,14 @@ def limit_ignored(self: Any, name: str, cost: int, now: float) -> float:
 
 
 @plant(Limits, "end")
-def permit_never_freed(self: Any, record: Record, now: float, *, refunded: bool) -> Any:
+def permit_never_freed(self: Any, record: StoredJob, now: float, *, refunded: bool) -> Any:
     """A job that has ended counts as running."""
     record.charged = ()
     return ()
 
 
 @plant(Limits, "end")
-def permit_freed_twice(self: Any, record: Record, now: float, *, refunded: bool) -> Any:
+def permit_freed_twice(self: Any, record: StoredJob, now: float, *, refunded: bool) -> Any:
     """The end of one job makes room for two."""
     for name, _ in record.charged:
         self.states.setdefault(name, LimitState()).used -= 1
@@ -124,7 +124,7 @@ def permit_freed_twice(self: Any, record: Record, now: float, *, refunded: bool)
 
 
 @plant(Limits, "end")
-def start_refunded_at_its_end(self: Any, record: Record, now: float, *, refunded: bool) -> Any:
+def start_refunded_at_its_end(self: Any, record: StoredJob, now: float, *, refunded: bool) -> Any:
     """A start is counted only while the job runs."""
     return end_of_use(self, record, now, refunded=True)
 
@@ -140,7 +140,7 @@ def waiting_lines_never_woken(*_: Any) -> None:
 
 
 @plant(Lines, "first")
-def last_of_a_line_first(self: Any, name: Any) -> Record:
+def last_of_a_line_first(self: Any, name: Any) -> StoredJob:
     """Of the jobs of a line that are due the last is taken first."""
     heap = self.members[name]
     now = first(self, name).due
@@ -159,7 +159,7 @@ def uncounted(self: Any, rate: Rate, now: float) -> None:
 
 
 @plant(commit, "write", Change(Limits, "count", uncounted))
-def budget_counted_at_failure(state: State, record: Record, outcome: Any) -> None:
+def budget_counted_at_failure(state: State, record: StoredJob, outcome: Any) -> None:
     """A retry is charged to the budget when its attempt fails, not when it starts."""
     write(state, record, outcome)
     settings = state.queues.get(record.new.queue)

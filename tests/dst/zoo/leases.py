@@ -8,7 +8,7 @@ from mulligan.core.job import first_token
 from mulligan.core.outcome import Again, Dead, Verdict
 from mulligan.core.worker import Worker
 from mulligan.stores.memory import MemoryStore, commit, fields, operate, workers
-from mulligan.stores.memory.fields import Record
+from mulligan.stores.memory.fields import StoredJob
 from mulligan.stores.memory.state import State
 from tests.dst.zoo.cage import Change, plant
 
@@ -102,7 +102,7 @@ def beat_extends_a_lost_lease(state: State, worker: Any, lease: Any) -> bool:
 
 
 @plant(operate, "replay_one")
-def replay_resets_the_token(state: State, record: Record | None, **given: bool) -> bool:
+def replay_resets_the_token(state: State, record: StoredJob | None, **given: bool) -> bool:
     """A job that is replayed begins with its first token again."""
     done = replay(state, record, **given)
     if done and record is not None:
@@ -127,7 +127,7 @@ def without_status(state: Any, outcome: Any) -> Verdict:
 
 
 @plant(commit, "cancel", Change(commit, "commit_one", without_status))
-def terminal_job_revived(state: State, record: Record | None, reason: str) -> bool:
+def terminal_job_revived(state: State, record: StoredJob | None, reason: str) -> bool:
     """A cancelled job keeps its token, and the next commit finds it good."""
     done = cancel(state, record, reason)
     if done and record is not None:

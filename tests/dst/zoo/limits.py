@@ -7,7 +7,7 @@ from mulligan.core.limits import LimitState, charge, costs_of, micros
 from mulligan.core.limits import room_at as room_under
 from mulligan.stores.memory import enqueue, workers
 from mulligan.stores.memory.claim import ClaimLanes
-from mulligan.stores.memory.fields import Record
+from mulligan.stores.memory.fields import StoredJob
 from mulligan.stores.memory.limits import Limits
 from mulligan.stores.memory.state import State
 from tests.dst.zoo.cage import Change, plant
@@ -42,7 +42,7 @@ def limit_per_process(self: Any, name: str, cost: int, now: float) -> float:
     return at if at == float("inf") else max(now, at / 1e6)
 
 
-def take_permits(self: Any, record: Record, now: float) -> None:
+def take_permits(self: Any, record: StoredJob, now: float) -> None:
     """A start is not counted."""
     record.charged = costs_of(record.new.limits)
     for name, _ in record.charged:
@@ -50,7 +50,7 @@ def take_permits(self: Any, record: Record, now: float) -> None:
 
 
 @plant(enqueue, "join_lane", Change(Limits, "start", take_permits))
-def limit_charged_at_enqueue(state: State, record: Record, lane: Any, delay: float) -> None:
+def limit_charged_at_enqueue(state: State, record: StoredJob, lane: Any, delay: float) -> None:
     """A job is counted when it is enqueued, however late it starts, and its retries never are."""
     join_lane(state, record, lane, delay)
     if not record.retry_count:
@@ -59,7 +59,7 @@ def limit_charged_at_enqueue(state: State, record: Record, lane: Any, delay: flo
             charge(state.limits.limit_of(name), used, cost, micros(state.now))
 
 
-def keep_permits(self: Any, record: Record, now: float, *, refunded: bool) -> tuple[str, ...]:
+def keep_permits(self: Any, record: StoredJob, now: float, *, refunded: bool) -> tuple[str, ...]:
     """The job gives nothing back."""
     record.charged = ()
     return ()
@@ -81,6 +81,6 @@ def state_of_a_limit_forgotten(self: Any, name: str, now: float) -> None:
 
 
 @plant(Limits, "end")
-def refund_lost(self: Any, record: Record, now: float, *, refunded: bool) -> Any:
+def refund_lost(self: Any, record: StoredJob, now: float, *, refunded: bool) -> Any:
     """What is given back before it has begun has used the limit all the same."""
     return end_of_use(self, record, now, refunded=False)

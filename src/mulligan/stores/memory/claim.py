@@ -23,7 +23,7 @@ from mulligan.core.plan import Cap, ClaimPlan, Limit, Source, walk
 from mulligan.core.settings import check_batch
 from mulligan.core.worker import Worker
 from mulligan.stores.memory import commit, workers
-from mulligan.stores.memory.fields import Record
+from mulligan.stores.memory.fields import StoredJob
 from mulligan.stores.memory.state import State
 
 NO_WEIGHTS: Mapping[str, float] = {}
@@ -72,7 +72,7 @@ class ClaimLanes:
         self.plan = plan
         self.worker = worker
         self.now = state.now
-        self.expired: list[Record] = []
+        self.expired: list[StoredJob] = []
         # A claim makes no lines, so that where there are none the lanes alone are asked.
         self.head = self.head_with_lines if state.lines.lanes else state.lanes.head
 
@@ -124,10 +124,10 @@ class ClaimLanes:
         if name is not None and not state.lines.first(line.name).has_expired(self.now):
             set_aside(state.lines, line, name)
             return None
-        record = state.lines.pop(line.name)
-        claim = self.start(record, limits)
+        stored = state.lines.pop(line.name)
+        claim = self.start(stored, limits)
         if claim is None:
-            left(state.lines, line.name, record.sequence)
+            left(state.lines, line.name, stored.sequence)
         else:
             started(state.lines, line, self.weight(lane, line.name.key))
         return claim
@@ -136,22 +136,22 @@ class ClaimLanes:
         """How many turns a key has for each of one with weight 1."""
         return self.plan.weights.get(lane.queue, NO_WEIGHTS).get(key, 1.0)
 
-    def start(self, record: Record, limits: tuple[Limit, ...]) -> Claim | None:
+    def start(self, stored: StoredJob, limits: tuple[Limit, ...]) -> Claim | None:
         """Lease a job that was taken out, and charge all limits; None if it has expired."""
         state = self.state
-        if record.has_expired(self.now):
-            record.cancel_reason = EXPIRED
-            commit.end(state, record, "cancelled")
-            self.expired.append(record)
+        if stored.has_expired(self.now):
+            stored.cancel_reason = EXPIRED
+            commit.end(state, stored, "cancelled")
+            self.expired.append(stored)
             return None
-        if record.new.limits is not None:
-            state.limits.start(record, self.now)
+        if stored.new.limits is not None:
+            state.limits.start(stored, self.now)
         for limit in limits:
             if isinstance(limit, Cap):
-                state.limits.charge(limit.key, record)
+                state.limits.charge(limit.key, stored)
             else:
                 state.limits.count(limit, self.now)
-        if record.retry_count:
-            record.last_retry_at = self.now
-        record.started_at = self.now
-        return workers.lease(state, record, self.worker)
+        if stored.retry_count:
+            stored.last_retry_at = self.now
+        stored.started_at = self.now
+        return workers.lease(state, stored, self.worker)

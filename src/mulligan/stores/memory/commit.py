@@ -30,7 +30,7 @@ from mulligan.core.outcome import (
 from mulligan.core.settings import HISTORY_LIMIT, check_batch
 from mulligan.core.unique import holds_key
 from mulligan.stores.memory import enqueue
-from mulligan.stores.memory.fields import Record
+from mulligan.stores.memory.fields import StoredJob
 from mulligan.stores.memory.state import State
 
 
@@ -44,143 +44,143 @@ def commit(state: State, outcomes: Sequence[Outcome]) -> list[Verdict]:
 
 def commit_one(state: State, outcome: Outcome) -> Verdict:
     """Write the outcome, unless its lease is no longer held."""
-    record = state.jobs.get(outcome.lease.job)
+    stored = state.jobs.get(outcome.lease.job)
     token = outcome.lease.token
-    if record is None or record.token != token or record.status != "processing":
-        return "already" if record is not None and record.committed == token else "stale"
-    record.committed = token
-    state.running.pop(record.new.id)
-    note_use(state, record, outcome)
-    write(state, record, outcome)
-    release(state, record, refunded=isinstance(outcome, Returned | Limited))
+    if stored is None or stored.token != token or stored.status != "processing":
+        return "already" if stored is not None and stored.committed == token else "stale"
+    stored.committed = token
+    state.running.pop(stored.new.id)
+    note_use(state, stored, outcome)
+    write(state, stored, outcome)
+    release(state, stored, refunded=isinstance(outcome, Returned | Limited))
     return "written"
 
 
-def write(state: State, record: Record, outcome: Outcome) -> None:
+def write(state: State, stored: StoredJob, outcome: Outcome) -> None:
     """Change the job as the outcome says."""
     match outcome:
         case Done(_, result, following, hands_on, _):
-            record.result = result
-            end(state, record, "done")
-            arrive_done(state, record, result, hands_on=hands_on)
+            stored.result = result
+            end(state, stored, "done")
+            arrive_done(state, stored, result, hands_on=hands_on)
             for job in following:
                 enqueue.add(state, job)
         case Again(_, lane, delay, failure, trail, free, _):
-            remember(state, record, failure)
-            record.retry_count += not free
-            record.snoozes += free
-            record.trail = trail
-            enqueue.join_lane(state, record, lane, delay)
+            remember(state, stored, failure)
+            stored.retry_count += not free
+            stored.snoozes += free
+            stored.trail = trail
+            enqueue.join_lane(state, stored, lane, delay)
         case Later(_, delay, _):
-            record.snoozes += 1
-            enqueue.join_lane(state, record, record.lane, delay)
+            stored.snoozes += 1
+            enqueue.join_lane(state, stored, stored.lane, delay)
         case Dead(_, failure, following, _):
-            remember(state, record, failure)
-            end(state, record, "failed")
-            arrive_failed(state, record, failure)
+            remember(state, stored, failure)
+            end(state, stored, "failed")
+            arrive_failed(state, stored, failure)
             for job in following:
                 enqueue.add(state, job)
         case Returned():
-            give_back(state, record)
+            give_back(state, stored)
         case Limited(_, limits, key, trail):
-            record.new = replace(record.new, limits=limits, fairness_key=key)
-            record.trail = trail
-            give_back(state, record)
+            stored.new = replace(stored.new, limits=limits, fairness_key=key)
+            stored.trail = trail
+            give_back(state, stored)
         case Cancelled(_, reason):
-            record.cancel_reason = reason
-            end(state, record, "cancelled")
-            cancel_awaiting(state, record, ran=True)
+            stored.cancel_reason = reason
+            end(state, stored, "cancelled")
+            cancel_awaiting(state, stored, ran=True)
 
 
-def note_use(state: State, record: Record, outcome: Outcome) -> None:
+def note_use(state: State, stored: StoredJob, outcome: Outcome) -> None:
     """Charge what the attempt spent of limits besides, and pause those that it says to pause."""
     use = None if isinstance(outcome, Returned | Limited | Cancelled) else outcome.use
     if use is None:
         return
     for name, cost in use.spent:
         state.limits.spend(name, cost, state.now)
-    names = [(name, state.limits.limit_of(name)) for name, _ in costs_of(record.new.limits)]
+    names = [(name, state.limits.limit_of(name)) for name, _ in costs_of(stored.new.limits)]
     for name, pause in pauses_of(use.pauses, use.retry_after, names):
         state.limits.pause(name, rounded(state.now + pause), at_least=True)
 
 
-def give_back(state: State, record: Record) -> None:
+def give_back(state: State, stored: StoredJob) -> None:
     """Put the job back where it stood before the claim."""
-    enqueue.watch_expiry(state, record)
-    enqueue.make_claimable(state, record)
+    enqueue.watch_expiry(state, stored)
+    enqueue.make_claimable(state, stored)
 
 
-def remember(state: State, record: Record, failure: Attempt) -> None:
+def remember(state: State, stored: StoredJob, failure: Attempt) -> None:
     """Add the failed attempt to the job's history."""
-    record.history.append(replace(failure, ended_at=state.now))
-    del record.history[:-HISTORY_LIMIT]
+    stored.history.append(replace(failure, ended_at=state.now))
+    del stored.history[:-HISTORY_LIMIT]
 
 
-def end(state: State, record: Record, status: Status) -> None:
+def end(state: State, stored: StoredJob, status: Status) -> None:
     """End the job, and free its unique key."""
-    record.status = status
-    record.ended_at = state.now
-    record.worker = None
-    new = record.new
+    stored.status = status
+    stored.ended_at = state.now
+    stored.worker = None
+    new = stored.new
     if new.keep is None or status == "failed":
-        state.ended.append((state.now, record))
+        state.ended.append((state.now, stored))
     else:
         until = state.now + new.keep
-        heappush(state.kept, (until, record.first_sequence, state.now, record))
-    if not holds_key(record, state.now):
-        free_key(state, record)
+        heappush(state.kept, (until, stored.first_sequence, state.now, stored))
+    if not holds_key(stored, state.now):
+        free_key(state, stored)
     if state.watches:
         state.watches.tell((new.id,))
 
 
-def free_key(state: State, record: Record) -> None:
+def free_key(state: State, stored: StoredJob) -> None:
     """Give up the unique key of a job, if it has one."""
-    key = record.unique
-    if key is not None and state.unique.get(key) == record.new.id:
+    key = stored.unique
+    if key is not None and state.unique.get(key) == stored.new.id:
         del state.unique[key]
 
 
-def release(state: State, record: Record, *, refunded: bool = False) -> None:
+def release(state: State, stored: StoredJob, *, refunded: bool = False) -> None:
     """Free the job's permits, so that others may have them; what never ran is refunded."""
-    if record.permits:
-        for permit in state.limits.free(record):
+    if stored.permits:
+        for permit in state.limits.free(stored):
             state.sleepers.wake_for_limit(permit)
-    if record.charged:
-        for name in state.limits.end(record, state.now, refunded=refunded):
+    if stored.charged:
+        for name in state.limits.end(stored, state.now, refunded=refunded):
             opened(state.lines, name)
 
 
-def leave_line(state: State, record: Record) -> None:
+def leave_line(state: State, stored: StoredJob) -> None:
     """A pending job has ended: another of its line may be first now."""
-    line = record.line
+    line = stored.line
     if line is not None:
-        left(state.lines, line, record.sequence)
+        left(state.lines, line, stored.sequence)
 
 
-def cancel(state: State, record: Record | None, reason: str) -> bool:
+def cancel(state: State, stored: StoredJob | None, reason: str) -> bool:
     """End the job as cancelled, and make its lease stale; False if it is unknown or has ended."""
-    if record is None or record.status in ENDED:
+    if stored is None or stored.status in ENDED:
         return False
-    ran = record.status == "processing"
-    record.token += 1
-    record.cancel_reason = reason
-    was_running = state.running.pop(record.new.id, None) is not None
-    end(state, record, "cancelled")
+    ran = stored.status == "processing"
+    stored.token += 1
+    stored.cancel_reason = reason
+    was_running = state.running.pop(stored.new.id, None) is not None
+    end(state, stored, "cancelled")
     if was_running:
-        release(state, record)
-    elif not record.awaits:  # a job that awaits others stands in no line
-        leave_line(state, record)
-    cancel_awaiting(state, record, ran=ran)
+        release(state, stored)
+    elif not stored.awaits:  # a job that awaits others stands in no line
+        leave_line(state, stored)
+    cancel_awaiting(state, stored, ran=ran)
     return True
 
 
-def arrive(state: State, record: Record, how: str, value: bytes | None) -> None:
+def arrive(state: State, stored: StoredJob, how: str, value: bytes | None) -> None:
     """Hand what a member gave to the job that awaits it, which may start after the last."""
-    gathering = awaiting(state, record)
+    gathering = awaiting(state, stored)
     if gathering is None:
         return
     index = arrives_at(
-        record.new.gather_index, how, return_exceptions=gathering.new.return_exceptions
+        stored.new.gather_index, how, return_exceptions=gathering.new.return_exceptions
     )
     if index in gathering.arrived:
         return
@@ -193,61 +193,61 @@ def arrive(state: State, record: Record, how: str, value: bytes | None) -> None:
             enqueue.join_lane(state, gathering, gathering.new.lane, 0.0)
 
 
-def arrive_done(state: State, record: Record, result: bytes | None, *, hands_on: bool) -> None:
+def arrive_done(state: State, stored: StoredJob, result: bytes | None, *, hands_on: bool) -> None:
     """A member is done, and arrives unless one of its next jobs will in its place."""
     if not hands_on:
-        arrive(state, record, "done", result)
+        arrive(state, stored, "done", result)
 
 
-def arrive_failed(state: State, record: Record, failure: Attempt) -> None:
+def arrive_failed(state: State, stored: StoredJob, failure: Attempt) -> None:
     """A member has failed for good, and arrives or is noted as that."""
-    if record.new.gather is not None:
-        arrive(state, record, "failed", lost_value(record.new.id, failure))
+    if stored.new.gather is not None:
+        arrive(state, stored, "failed", lost_value(stored.new.id, failure))
 
 
-def withdraw(state: State, record: Record) -> None:
+def withdraw(state: State, stored: StoredJob) -> None:
     """A failed member is replayed: it is awaited again, if it still can be."""
-    gathering = awaiting(state, record)
+    gathering = awaiting(state, stored)
     if gathering is None:
         return
     index = arrives_at(
-        record.new.gather_index, "failed", return_exceptions=gathering.new.return_exceptions
+        stored.new.gather_index, "failed", return_exceptions=gathering.new.return_exceptions
     )
     failure = failure_in(gathering.arrived.get(index))
-    if failure is not None and failure.job == record.new.id:
+    if failure is not None and failure.job == stored.new.id:
         del gathering.arrived[index]
         gathering.members_failed -= 1
         gathering.awaits += index >= 0
 
 
-def cancel_awaiting(state: State, record: Record, *, ran: bool) -> None:
+def cancel_awaiting(state: State, stored: StoredJob, *, ran: bool) -> None:
     """A cancelled member arrives as a failure, or cancels the job that awaits its result."""
-    gathering = awaiting(state, record)
+    gathering = awaiting(state, stored)
     if gathering is None:
         return
     if gathering.new.return_exceptions:
-        name, reason = record.new.id, record.cancel_reason or ""
-        value = cancelled_value(name, reason, record.retry_count, ran=ran)
-        arrive(state, record, "cancelled", value)
+        name, reason = stored.new.id, stored.cancel_reason or ""
+        value = cancelled_value(name, reason, stored.retry_count, ran=ran)
+        arrive(state, stored, "cancelled", value)
     else:
-        cancel(state, gathering, never_arrives(record.new.id, "cancelled"))
+        cancel(state, gathering, never_arrives(stored.new.id, "cancelled"))
 
 
-def purge_awaited(state: State, record: Record) -> None:
+def purge_awaited(state: State, stored: StoredJob) -> None:
     """The same for a failed member that is purged: it cannot be replayed any more."""
-    gathering = awaiting(state, record)
+    gathering = awaiting(state, stored)
     if gathering is None:
         return
     if gathering.new.return_exceptions:
-        name, reason = record.new.id, record.last_failure_reason
-        arrive(state, record, "failed", purged_value(name, reason, record.retry_count))
+        name, reason = stored.new.id, stored.last_failure_reason
+        arrive(state, stored, "failed", purged_value(name, reason, stored.retry_count))
     else:
-        cancel(state, gathering, never_arrives(record.new.id, "purged"))
+        cancel(state, gathering, never_arrives(stored.new.id, "purged"))
 
 
-def awaiting(state: State, record: Record) -> Record | None:
+def awaiting(state: State, stored: StoredJob) -> StoredJob | None:
     """The job that awaits this one, if there is one and it still does."""
-    gathering = state.jobs.get(record.new.gather or "")
+    gathering = state.jobs.get(stored.new.gather or "")
     if gathering is None or gathering.status in ENDED or not gathering.awaits:
         return None
     return gathering

@@ -12,7 +12,7 @@ from mulligan.core.limits import costs_of
 from mulligan.core.lines import First, joined, left
 from mulligan.core.settings import check_batch
 from mulligan.core.unique import debounced_due, holds_key
-from mulligan.stores.memory.fields import Record
+from mulligan.stores.memory.fields import StoredJob
 from mulligan.stores.memory.state import State
 
 # The sequence of a job that stands in no lane.
@@ -39,54 +39,54 @@ def add(state: State, new: NewJob) -> Enqueued:
                 debounce(state, first, new)
             return Enqueued(first.new.id, created=False)
         state.unique[key] = new.id
-    record = state.jobs[new.id] = Record(new, state.next_sequence(), state.now)
-    watch_expiry(state, record)
-    if not record.awaits:
-        join_lane(state, record, new.lane, new.delay)
+    stored = state.jobs[new.id] = StoredJob(new, state.next_sequence(), state.now)
+    watch_expiry(state, stored)
+    if not stored.awaits:
+        join_lane(state, stored, new.lane, new.delay)
     return Enqueued(new.id, created=True)
 
 
-def holder_of(state: State, key: tuple[str, str] | None) -> Record | None:
+def holder_of(state: State, key: tuple[str, str] | None) -> StoredJob | None:
     """The job that has the unique key, if one has it still."""
     last = None if key is None else state.jobs.get(state.unique.get(key, ""))
     return last if last is not None and holds_key(last, state.now) else None
 
 
-def debounce(state: State, record: Record, new: NewJob) -> None:
+def debounce(state: State, stored: StoredJob, new: NewJob) -> None:
     """Replace the call of a debounced job that has not started by a later one, and postpone it."""
-    if record.debounce_until is None:
+    if stored.debounce_until is None:
         return
-    record.new = replace(record.new, task=new.task, body=new.body)
-    line, stood, record.sequence = record.line, record.sequence, NOWHERE
+    stored.new = replace(stored.new, task=new.task, body=new.body)
+    line, stood, stored.sequence = stored.line, stored.sequence, NOWHERE
     if line is not None:
         left(state.lines, line, stood)
-    due = debounced_due(state.now, new.delay, record.debounce_until)
-    join_lane(state, record, record.lane, due - state.now)
+    due = debounced_due(state.now, new.delay, stored.debounce_until)
+    join_lane(state, stored, stored.lane, due - state.now)
 
 
-def watch_expiry(state: State, record: Record) -> None:
+def watch_expiry(state: State, stored: StoredJob) -> None:
     """End the job when it expires, unless it has started by then."""
-    if record.expires_at is not None:
-        heappush(state.expiring, (record.expires_at, state.next_sequence(), record))
+    if stored.expires_at is not None:
+        heappush(state.expiring, (stored.expires_at, state.next_sequence(), stored))
 
 
-def join_lane(state: State, record: Record, lane: Lane, delay: float) -> None:
+def join_lane(state: State, stored: StoredJob, lane: Lane, delay: float) -> None:
     """Put the job behind all others of the lane that are due when its delay has passed."""
-    record.sequence = state.next_sequence()
-    record.due = rounded(state.now + delay) if delay else state.now
-    record.delayed = record.due > state.now
-    record.lane = lane
-    make_claimable(state, record)
+    stored.sequence = state.next_sequence()
+    stored.due = rounded(state.now + delay) if delay else state.now
+    stored.delayed = stored.due > state.now
+    stored.lane = lane
+    make_claimable(state, stored)
 
 
-def make_claimable(state: State, record: Record) -> None:
+def make_claimable(state: State, stored: StoredJob) -> None:
     """Put the job where its lane, due time and sequence say, and wake a worker for it."""
-    record.status = "pending"
-    record.worker = None
-    line = record.line
+    stored.status = "pending"
+    stored.worker = None
+    line = stored.line
     if line is None:
-        heappush(state.lanes.heaps[record.lane], (record.due, record.sequence, record))
-        state.sleepers.wake_for_job(record.lane, record.due)
+        heappush(state.lanes.heaps[stored.lane], (stored.due, stored.sequence, stored))
+        state.sleepers.wake_for_job(stored.lane, stored.due)
     else:
-        state.lines.add(line, record)
-        joined(state.lines, line, First(record.due, record.sequence, costs_of(record.new.limits)))
+        state.lines.add(line, stored)
+        joined(state.lines, line, First(stored.due, stored.sequence, costs_of(stored.new.limits)))

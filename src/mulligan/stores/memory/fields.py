@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mulligan.core import record
 
 
-class Record:
+class StoredJob:
     """A stored job: the job as it was enqueued, and every field that changes afterwards.
 
     `first_sequence` is the sequence under which it was accepted. `sequence` is new each time that
@@ -110,7 +110,7 @@ class Record:
 
     @property
     def no_limit(self) -> None:
-        """A record by itself does not know what its line waits for."""
+        """A job by itself does not know what its line waits for."""
 
     @property
     def lease(self) -> Lease:
@@ -129,31 +129,31 @@ class Record:
 
 
 def path_to(field: str) -> str:
-    """Where a record keeps the field: itself, in its lane, or in the job that was enqueued."""
+    """Where a stored job keeps the field: itself, in its lane, or in the job that was enqueued."""
     if field in LANE_FIELDS:
         return LANE_FIELDS[field]
-    return field if hasattr(Record, field) else f"new.{field}"
+    return field if hasattr(StoredJob, field) else f"new.{field}"
 
 
 LANE_FIELDS = {"scope": "lane.scope", "lane_priority": "lane.priority", "waits_for": "no_limit"}
 job_values = attrgetter(*map(path_to, Job.__struct_fields__))
 
 
-def job_of(record: Record, waits_for: str | None) -> Job:
-    """The record as readers see it; what its line waits for is the line's to say."""
-    job = Job(*job_values(record))
+def job_of(stored: StoredJob, waits_for: str | None) -> Job:
+    """The job as readers see it; what its line waits for is the line's to say."""
+    job = Job(*job_values(stored))
     return job if waits_for is None else replace(job, waits_for=waits_for)
 
 
-def claim_of(record: Record) -> Claim:
-    """The record, which is leased, as the worker that holds it sees it.
+def claim_of(stored: StoredJob) -> Claim:
+    """The job, which is leased, as the worker that holds it sees it.
 
     Every claim makes one: by position, and spelled out, since all else takes twice as long.
     """
-    new, lane = record.new, record.lane
+    new, lane = stored.new, stored.lane
     return Claim(
         new.id,
-        record.token,
+        stored.token,
         new.queue,
         new.task,
         new.body,
@@ -161,14 +161,14 @@ def claim_of(record: Record) -> Claim:
         new.priority,
         lane.scope,
         lane.priority,
-        record.due,
-        record.retry_count,
-        record.replay,
-        record.snoozes,
-        record.worker or "",
-        record.worker_region or new.region,
-        record.started_at or 0.0,
-        record.trail,
+        stored.due,
+        stored.retry_count,
+        stored.replay,
+        stored.snoozes,
+        stored.worker or "",
+        stored.worker_region or new.region,
+        stored.started_at or 0.0,
+        stored.trail,
         new.limits,
     )
 
@@ -181,10 +181,10 @@ ADOPTED_FIELDS = (
 )
 
 
-def record_of(job: Job, first_sequence: int) -> Record:
-    """A record of a job that another store held, in no lane yet."""
+def stored_of(job: Job, first_sequence: int) -> StoredJob:
+    """A job that another store held, in no lane yet."""
     enqueued: dict[str, Any] = {name: getattr(job, name) for name in ENQUEUED_FIELDS}
-    record = Record(NewJob(**enqueued), first_sequence, job.created_at)
+    stored = StoredJob(NewJob(**enqueued), first_sequence, job.created_at)
     for name in ADOPTED_FIELDS:
-        setattr(record, name, getattr(job, name))
-    return record
+        setattr(stored, name, getattr(job, name))
+    return stored

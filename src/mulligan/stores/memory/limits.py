@@ -21,7 +21,7 @@ from mulligan.core.limits import (
 )
 from mulligan.core.limits import Limit as NamedLimit
 from mulligan.core.plan import Cap, Limit, Rate
-from mulligan.stores.memory.fields import Record
+from mulligan.stores.memory.fields import StoredJob
 
 # Of how many names is remembered which limit covers them.
 COVERING_KEPT = 10_000
@@ -41,16 +41,16 @@ class Limits:
         """How many jobs hold a permit of this key."""
         return len(self._holders[key])
 
-    def charge(self, key: str, record: Record) -> None:
+    def charge(self, key: str, stored: StoredJob) -> None:
         """Give the job a permit."""
-        self._holders[key].add(record.new.id)
-        record.permits.append(key)
+        self._holders[key].add(stored.new.id)
+        stored.permits.append(key)
 
-    def free(self, record: Record) -> list[str]:
+    def free(self, stored: StoredJob) -> list[str]:
         """Take back all permits of the job, and say which it had."""
-        freed, record.permits = record.permits, []
+        freed, stored.permits = stored.permits, []
         for key in freed:
-            self._holders[key].discard(record.new.id)
+            self._holders[key].discard(stored.new.id)
         return freed
 
     def room(self, limit: Limit, now: float) -> int:
@@ -120,10 +120,10 @@ class Limits:
         at = room_at(self.limit_of(name), self.state(name), cost, micros(now))
         return at if at == FOREVER else max(now, rounded(at / SECOND))
 
-    def start(self, record: Record, now: float) -> None:
+    def start(self, stored: StoredJob, now: float) -> None:
         """A job starts: it holds a permit of each of its limits, and is charged for each."""
-        record.charged = costs_of(record.new.limits)
-        for name, cost in record.charged:
+        stored.charged = costs_of(stored.new.limits)
+        for name, cost in stored.charged:
             state = self.states.setdefault(name, LimitState())
             state.used += 1
             charge(self.limit_of(name), state, cost, micros(now))
@@ -138,14 +138,14 @@ class Limits:
         if not at_least or until * SECOND > self.state(name).paused_until:
             self.states.setdefault(name, LimitState()).paused_until = until * SECOND
 
-    def end(self, record: Record, now: float, *, refunded: bool) -> tuple[str, ...]:
+    def end(self, stored: StoredJob, now: float, *, refunded: bool) -> tuple[str, ...]:
         """A job holds no permit any more; it is refunded what it never used. Says of which."""
-        names, record.charged = record.charged, ()
+        names, stored.charged = stored.charged, ()
         for name, cost in names:
             state = self.states[name]
             state.used -= 1
             if refunded:
-                started = micros(record.started_at or now)
+                started = micros(stored.started_at or now)
                 refund(self.limit_of(name), state, cost, started, micros(now))
             self.forget(name, now)
         return tuple(name for name, _ in names)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from mulligan.core.lane import Lane
 from mulligan.core.limits import costs_of
 from mulligan.core.lines import NO_KEY, TURN, First, Key, Line, LineName
-from mulligan.stores.memory.fields import Record
+from mulligan.stores.memory.fields import StoredJob
 from mulligan.stores.memory.limits import Limits
 
 if TYPE_CHECKING:
     from mulligan.stores.memory.wakeup import Sleepers
 
-Members = list[tuple[float, int, Record]]
+Members = list[tuple[float, int, StoredJob]]
 # Of a heap of lines: numbers tell entries of one line from each other.
 LineEntry = tuple[float, int, int, Line]
 
@@ -51,46 +51,46 @@ class Lines:
 
     # -- jobs ------------------------------------------------------------------------------------
 
-    def add(self, name: LineName, record: Record) -> None:
+    def add(self, name: LineName, stored: StoredJob) -> None:
         """The job stands in this line."""
-        heappush(self.members[name], (record.due, record.sequence, record))
+        heappush(self.members[name], (stored.due, stored.sequence, stored))
 
-    def first_record(self, name: LineName) -> Record | None:
+    def first_record(self, name: LineName) -> StoredJob | None:
         """The first job of a line."""
         members = self.members.get(name)
         while members:
-            due, sequence, record = members[0]
-            if record.status == "pending" and (record.due, record.sequence) == (due, sequence):
-                return record
+            due, sequence, stored = members[0]
+            if stored.status == "pending" and (stored.due, stored.sequence) == (due, sequence):
+                return stored
             heappop(members)
         self.members.pop(name, None)
         return None
 
-    def first(self, name: LineName) -> Record:
+    def first(self, name: LineName) -> StoredJob:
         """The first job of a line that has one."""
-        record = self.first_record(name)
-        if record is None:
+        stored = self.first_record(name)
+        if stored is None:
             raise AssertionError(f"line {name} has no job")
-        return record
+        return stored
 
-    def pop(self, name: LineName) -> Record:
+    def pop(self, name: LineName) -> StoredJob:
         """Take the first job out of a line that has one."""
-        record = self.first(name)
+        stored = self.first(name)
         heappop(self.members[name])
-        return record
+        return stored
 
     def first_of(self, name: LineName) -> First | None:
         """What the line needs to know of its first job."""
-        record = self.first_record(name)
-        if record is None:
+        stored = self.first_record(name)
+        if stored is None:
             return None
-        return First(record.due, record.sequence, costs_of(record.new.limits))
+        return First(stored.due, stored.sequence, costs_of(stored.new.limits))
 
     def jobs_of(self, name: LineName) -> int:
         """How many jobs stand in the line."""
         return sum(
-            record.status == "pending" and (record.due, record.sequence) == (due, sequence)
-            for due, sequence, record in self.members.get(name, ())
+            stored.status == "pending" and (stored.due, stored.sequence) == (due, sequence)
+            for due, sequence, stored in self.members.get(name, ())
         )
 
     def waiting_jobs(self) -> dict[str, int]:

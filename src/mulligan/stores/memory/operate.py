@@ -14,7 +14,7 @@ from mulligan.core.limits import Limit, StoredLimit, covering
 from mulligan.core.lines import opened
 from mulligan.core.settings import check_batch
 from mulligan.stores.memory import commit, enqueue
-from mulligan.stores.memory.fields import Record, record_of
+from mulligan.stores.memory.fields import StoredJob, stored_of
 from mulligan.stores.memory.record import drop, take_over
 from mulligan.stores.memory.state import State
 
@@ -155,9 +155,9 @@ def promote(state: State, limit: int) -> int:
         now = state.tick()
         ended = 0
         while state.expiring and state.expiring[0][0] <= now and ended < limit:
-            record = heappop(state.expiring)[2]
-            if record.status == "pending" and record.has_expired(now):
-                ended += commit.cancel(state, record, EXPIRED)
+            stored = heappop(state.expiring)[2]
+            if stored.status == "pending" and stored.has_expired(now):
+                ended += commit.cancel(state, stored, EXPIRED)
         return ended
 
 
@@ -172,21 +172,21 @@ def prune(state: State, keep_done: float, limit: int) -> int:
             state.limits.forget(name, now)
         pruned = 0
         while state.kept and state.kept[0][0] < now and pruned < limit:
-            _, _, ended_at, record = heappop(state.kept)
-            pruned += forget(state, record, ended_at)
+            _, _, ended_at, stored = heappop(state.kept)
+            pruned += forget(state, stored, ended_at)
         while state.ended and state.ended[0][0] < now - keep_done and pruned < limit:
-            ended_at, record = state.ended.popleft()
-            if record.new.keep is None:  # else it failed then, and may have ended anew since
-                pruned += forget(state, record, ended_at)
+            ended_at, stored = state.ended.popleft()
+            if stored.new.keep is None:  # else it failed then, and may have ended anew since
+                pruned += forget(state, stored, ended_at)
         return pruned
 
 
-def forget(state: State, record: Record, ended_at: float) -> bool:
+def forget(state: State, stored: StoredJob, ended_at: float) -> bool:
     """Delete the job, if it is still the one that ended then; a dead letter stays."""
-    is_old = record.status in ("done", "cancelled") and record.ended_at == ended_at
-    if is_old and state.jobs.get(record.new.id) is record:
-        del state.jobs[record.new.id]
-        commit.free_key(state, record)
+    is_old = stored.status in ("done", "cancelled") and stored.ended_at == ended_at
+    if is_old and state.jobs.get(stored.new.id) is stored:
+        del state.jobs[stored.new.id]
+        commit.free_key(state, stored)
         return True
     return False
 
@@ -195,27 +195,27 @@ def replay(state: State, jobs: Sequence[str], *, from_start: bool) -> list[bool]
     """Make failed jobs pending again."""
     with state.lock:
         state.tick()
-        return [replay_one(state, record, from_start=from_start) for record in found(state, jobs)]
+        return [replay_one(state, stored, from_start=from_start) for stored in found(state, jobs)]
 
 
-def replay_one(state: State, record: Record | None, *, from_start: bool) -> bool:
+def replay_one(state: State, stored: StoredJob | None, *, from_start: bool) -> bool:
     """Put a failed job back into its first lane, unless another has its unique key now."""
-    if record is None or record.status != "failed":
+    if stored is None or stored.status != "failed":
         return False
-    new = record.new
-    key = record.unique
-    if key is not None and record.debounce_until is None:
-        if enqueue.holder_of(state, key) not in (None, record):
+    new = stored.new
+    key = stored.unique
+    if key is not None and stored.debounce_until is None:
+        if enqueue.holder_of(state, key) not in (None, stored):
             return False
         state.unique[key] = new.id
-    record.retry_count = record.snoozes = 0
-    record.replay += 1
-    record.trail = ""
-    record.ended_at = None
+    stored.retry_count = stored.snoozes = 0
+    stored.replay += 1
+    stored.trail = ""
+    stored.ended_at = None
     if from_start:
-        drop(record)
-    commit.withdraw(state, record)
-    enqueue.join_lane(state, record, new.lane, 0.0)
+        drop(stored)
+    commit.withdraw(state, stored)
+    enqueue.join_lane(state, stored, new.lane, 0.0)
     return True
 
 
@@ -223,7 +223,7 @@ def cancel(state: State, jobs: Sequence[str], reason: str) -> list[bool]:
     """End pending and running jobs."""
     with state.lock:
         state.tick()
-        return [commit.cancel(state, record, reason) for record in found(state, jobs)]
+        return [commit.cancel(state, stored, reason) for stored in found(state, jobs)]
 
 
 def adopt(state: State, jobs: Sequence[Adopted]) -> list[bool]:
@@ -241,19 +241,19 @@ def adopt_one(state: State, adopted: Adopted) -> bool:
     taken = job.status != "failed" and enqueue.holder_of(state, key) is not None
     if job.id in state.jobs or (taken and job.debounce_until is None):
         return False
-    record = state.jobs[job.id] = record_of(job, state.next_sequence())
-    record.token = adopted_token(record.first_sequence, job.token)
-    record.history, record.arrived = list(adopted.history), dict(adopted.arrived)
-    take_over(record, adopted.records)
-    enqueue.watch_expiry(state, record)
+    stored = state.jobs[job.id] = stored_of(job, state.next_sequence())
+    stored.token = adopted_token(stored.first_sequence, job.token)
+    stored.history, stored.arrived = list(adopted.history), dict(adopted.arrived)
+    take_over(stored, adopted.records)
+    enqueue.watch_expiry(state, stored)
     if job.status == "failed":
-        record.status, record.ended_at = "failed", job.ended_at
-        record.lane, record.due = job.lane, job.due
+        stored.status, stored.ended_at = "failed", job.ended_at
+        stored.lane, stored.due = job.lane, job.due
         return True
     if key is not None and not taken:
         state.unique[key] = job.id
-    if not record.awaits:
-        enqueue.join_lane(state, record, job.lane, job.due - state.now)
+    if not stored.awaits:
+        enqueue.join_lane(state, stored, job.lane, job.due - state.now)
     return True
 
 
@@ -261,21 +261,21 @@ def purge(state: State, jobs: Sequence[str]) -> list[bool]:
     """Delete jobs that have ended."""
     with state.lock:
         state.tick()
-        return [purge_one(state, record) for record in found(state, jobs)]
+        return [purge_one(state, stored) for stored in found(state, jobs)]
 
 
-def purge_one(state: State, record: Record | None) -> bool:
+def purge_one(state: State, stored: StoredJob | None) -> bool:
     """Delete the job if it has ended; one that failed will never arrive now."""
-    if record is None or record.status not in ENDED:
+    if stored is None or stored.status not in ENDED:
         return False
-    del state.jobs[record.new.id]
-    commit.free_key(state, record)
-    if record.status == "failed":
-        commit.purge_awaited(state, record)
+    del state.jobs[stored.new.id]
+    commit.free_key(state, stored)
+    if stored.status == "failed":
+        commit.purge_awaited(state, stored)
     return True
 
 
-def found(state: State, jobs: Sequence[str]) -> Iterator[Record | None]:
-    """The record of each job, looked up when its turn comes."""
+def found(state: State, jobs: Sequence[str]) -> Iterator[StoredJob | None]:
+    """Each job as it is stored, looked up when its turn comes."""
     check_batch(len(jobs))
     return (state.jobs.get(job) for job in jobs)

@@ -15,7 +15,7 @@ from mulligan.core.limits import KeyView, LimitView
 from mulligan.core.page import Page, Selection, cursor_number
 from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import WorkerView
-from mulligan.stores.memory.fields import Record, job_of
+from mulligan.stores.memory.fields import StoredJob, job_of
 from mulligan.stores.memory.state import State
 from mulligan.stores.watches import Tell, Watch
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 def get(state: State, job: str) -> Job | None:
     """The job as it is now."""
     with state.lock:
-        record = state.jobs.get(job)
-        return None if record is None else job_of(record, waits_for(state, record))
+        stored = state.jobs.get(job)
+        return None if stored is None else job_of(stored, waits_for(state, stored))
 
 
-def waits_for(state: State, record: Record) -> str | None:
+def waits_for(state: State, stored: StoredJob) -> str | None:
     """The limit that its line waits for."""
-    if record.status != "pending" or record.awaits:
+    if stored.status != "pending" or stored.awaits:
         return None
-    name = record.line
+    name = stored.line
     line = None if name is None else state.lines.line(name)
     return None if line is None else line.at
 
@@ -48,15 +48,15 @@ def watch(state: State, job: str, tell: Tell) -> Watch:
 def history(state: State, job: str) -> list[Attempt]:
     """Its failed and lost attempts."""
     with state.lock:
-        record = state.jobs.get(job)
-        return [] if record is None else list(record.history)
+        stored = state.jobs.get(job)
+        return [] if stored is None else list(stored.history)
 
 
 def arrivals(state: State, job: str) -> dict[int, bytes | None]:
     """What has arrived at it, by its index."""
     with state.lock:
-        record = state.jobs.get(job)
-        return {} if record is None else dict(sorted(record.arrived.items()))
+        stored = state.jobs.get(job)
+        return {} if stored is None else dict(sorted(stored.arrived.items()))
 
 
 def page(
@@ -66,37 +66,37 @@ def page(
     with state.lock:
         below = state.sequence + 1 if after is None else cursor_number(after)
         found = [
-            record
-            for record in state.jobs.values()
-            if record.first_sequence < below and matches(selection, record)
+            stored
+            for stored in state.jobs.values()
+            if stored.first_sequence < below and matches(selection, stored)
         ]
-        found.sort(key=lambda record: -record.first_sequence)
+        found.sort(key=lambda stored: -stored.first_sequence)
         last: int | None = None
         if selection.text is not None:
             last = found[looks - 1].first_sequence if len(found) >= looks else None
-            found = [record for record in found[:looks] if failed_with(selection.text, record)]
+            found = [stored for stored in found[:looks] if failed_with(selection.text, stored)]
         if len(found) > limit:
             last = found[limit - 1].first_sequence
-        jobs = [job_of(record, waits_for(state, record)) for record in found[:limit]]
+        jobs = [job_of(stored, waits_for(state, stored)) for stored in found[:limit]]
         if not bodies:
             jobs = [replace(job, body=b"", result=None) for job in jobs]
         return Page(jobs, None if last is None else str(last))
 
 
-def matches(selection: Selection, record: Record) -> bool:
-    """Whether the record is selected, whatever its last failure says."""
-    new = record.new
+def matches(selection: Selection, stored: StoredJob) -> bool:
+    """Whether the job is selected, whatever its last failure says."""
+    new = stored.new
     return (
-        selection.status in (None, record.status)
+        selection.status in (None, stored.status)
         and selection.queue in (None, new.queue)
         and selection.region in (None, new.region)
         and selection.task in (None, new.task)
     )
 
 
-def failed_with(text: str, record: Record) -> bool:
-    """Whether the text is in the reason of the record's last failure."""
-    return record.last_failure_reason is not None and text in record.last_failure_reason
+def failed_with(text: str, stored: StoredJob) -> bool:
+    """Whether the text is in the reason of the job's last failure."""
+    return stored.last_failure_reason is not None and text in stored.last_failure_reason
 
 
 def depth(state: State, lane: Lane, limit: int) -> int:
@@ -107,28 +107,28 @@ def depth(state: State, lane: Lane, limit: int) -> int:
         return min(ready, limit)
 
 
-def standing(state: State, lane: Lane, *, waiting: bool) -> Iterator[tuple[float, int, Record]]:
+def standing(state: State, lane: Lane, *, waiting: bool) -> Iterator[tuple[float, int, StoredJob]]:
     """The pending jobs of the lane and of its lines; those that wait for a limit if `waiting`."""
     lines = state.lines.lanes[lane].lines if lane in state.lines.lanes else {}
     heaps = [state.lines.members[name] for name, line in lines.items() if waiting or not line.at]
-    for due, sequence, record in chain(state.lanes.heaps.get(lane, ()), *heaps):
-        if record.sequence == sequence and record.status == "pending":
-            yield due, sequence, record
+    for due, sequence, stored in chain(state.lanes.heaps.get(lane, ()), *heaps):
+        if stored.sequence == sequence and stored.status == "pending":
+            yield due, sequence, stored
 
 
 def ahead(state: State, job: str) -> int:
     """How many jobs stand before this one in its lane."""
     with state.lock:
-        record = state.jobs.get(job)
-        if record is None:
+        stored = state.jobs.get(job)
+        if stored is None:
             raise UnknownJobError(f"no job {job!r} is stored")
-        if record.status != "pending" or record.awaits:
+        if stored.status != "pending" or stored.awaits:
             return 0
         return sum(
             other.status == "pending"
             and not other.awaits
-            and other.lane == record.lane
-            and (other.due, other.sequence) < (record.due, record.sequence)
+            and other.lane == stored.lane
+            and (other.due, other.sequence) < (stored.due, stored.sequence)
             for other in state.jobs.values()
         )
 
@@ -137,8 +137,8 @@ def tail(state: State, lane: Lane, due: float) -> str | None:
     """The last job waiting in the lane of those that were due by then."""
     with state.lock:
         waiting = [
-            (at, sequence, record.new.id)
-            for at, sequence, record in standing(state, lane, waiting=True)
+            (at, sequence, stored.new.id)
+            for at, sequence, stored in standing(state, lane, waiting=True)
             if at <= due
         ]
         return max(waiting)[2] if waiting else None
@@ -174,19 +174,19 @@ def stats(state: State) -> Stats:
         delayed: dict[str, list[float]] = defaultdict(list)
         held_by: dict[str, int] = defaultdict(int)
         gathering: dict[str, int] = defaultdict(int)
-        for record in state.jobs.values():
-            queue = record.new.queue
-            if record.status == "pending" and record.awaits:
+        for stored in state.jobs.values():
+            queue = stored.new.queue
+            if stored.status == "pending" and stored.awaits:
                 gathering[queue] += 1
-            elif record.status == "pending":
-                lanes[record.lane].append(record.due)
-                if record.delayed:
-                    delayed[queue].append(record.due)
-            elif record.status == "processing":
-                running[queue, record.worker_region or record.new.region] += 1
-                held_by[record.worker or ""] += 1
+            elif stored.status == "pending":
+                lanes[stored.lane].append(stored.due)
+                if stored.delayed:
+                    delayed[queue].append(stored.due)
+            elif stored.status == "processing":
+                running[queue, stored.worker_region or stored.new.region] += 1
+                held_by[stored.worker or ""] += 1
             else:
-                ended[queue, record.status] += 1
+                ended[queue, stored.status] += 1
         return Stats(
             now=now,
             lanes=[lane_stats(lane, dues, now) for lane, dues in sorted(lanes.items())],

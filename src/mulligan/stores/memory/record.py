@@ -43,11 +43,11 @@ def records(state: State, job: str, most: int | None) -> list[Record]:
         return [] if stored is None else in_order(stored.records.values(), most)
 
 
-def drop(stored: fields.Record) -> None:
+def drop(stored: fields.StoredJob) -> None:
     """Forget all but the log."""
     stored.records = {key: each for key, each in stored.records.items() if key.startswith(LOG)}
 
 
-def take_over(stored: fields.Record, adopted: Sequence[Record]) -> None:
+def take_over(stored: fields.StoredJob, adopted: Sequence[Record]) -> None:
     """Keep what the job has recorded in another store."""
     stored.records = {each.key: each for each in adopted_records(adopted, stored.token)}

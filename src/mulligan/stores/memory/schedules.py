@@ -36,9 +36,9 @@ def reschedule(state: State, change: Reschedule) -> bool:
 
 def withdraw(state: State, job: str) -> None:
     """Delete a tick that is pending and has never started."""
-    record = state.jobs.get(job)
-    if record is None or record.status != "pending":
+    stored = state.jobs.get(job)
+    if stored is None or stored.status != "pending":
         return
-    if never_started(record.retry_count, record.snoozes, record.replay):
-        commit.cancel(state, record, WITHDRAWN)
-        operate.purge_one(state, record)
+    if never_started(stored.retry_count, stored.snoozes, stored.replay):
+        commit.cancel(state, stored, WITHDRAWN)
+        operate.purge_one(state, stored)

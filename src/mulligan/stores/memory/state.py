@@ -10,7 +10,7 @@ from mulligan.core.checks import rounded
 from mulligan.core.lane import Lane
 from mulligan.core.worker import Worker
 from mulligan.stores.memory.counts import Counters
-from mulligan.stores.memory.fields import Record
+from mulligan.stores.memory.fields import StoredJob
 from mulligan.stores.memory.limits import Limits
 from mulligan.stores.memory.lines import Lines
 from mulligan.stores.memory.wakeup import Sleepers
@@ -35,7 +35,7 @@ class Lanes:
     """
 
     def __init__(self) -> None:
-        self.heaps: dict[Lane, list[tuple[float, int, Record]]] = defaultdict(list)
+        self.heaps: dict[Lane, list[tuple[float, int, StoredJob]]] = defaultdict(list)
 
     def head(self, lane: Lane) -> tuple[float, int] | None:
         """(due, sequence) of the first job in the lane, due or not."""
@@ -43,14 +43,14 @@ class Lanes:
         if heap is None:
             return None
         while heap:
-            due, sequence, record = heap[0]
-            if record.status == "pending" and record.sequence == sequence:
+            due, sequence, stored = heap[0]
+            if stored.status == "pending" and stored.sequence == sequence:
                 return due, sequence
             heappop(heap)
         del self.heaps[lane]
         return None
 
-    def pop(self, lane: Lane) -> Record:
+    def pop(self, lane: Lane) -> StoredJob:
         """Take out the job whose `head` was asked for last."""
         return heappop(self.heaps[lane])[2]
 
@@ -63,15 +63,15 @@ class State:
         self.now = 0.0
         self.lock = threading.RLock()
         self.sequence = 0
-        self.jobs: dict[str, Record] = {}
+        self.jobs: dict[str, StoredJob] = {}
         self.unique: dict[tuple[str, str], str] = {}
         self.lanes = Lanes()
         self.limits = Limits()
-        self.running: dict[str, Record] = {}
-        self.expiring: list[tuple[float, int, Record]] = []
-        self.ended: deque[tuple[float, Record]] = deque()
+        self.running: dict[str, StoredJob] = {}
+        self.expiring: list[tuple[float, int, StoredJob]] = []
+        self.ended: deque[tuple[float, StoredJob]] = deque()
         # Those that say themselves how long they are kept: until when, and when they ended.
-        self.kept: list[tuple[float, int, float, Record]] = []
+        self.kept: list[tuple[float, int, float, StoredJob]] = []
         self.workers: dict[str, Presence] = {}
         self.sleepers = Sleepers(self.lock, self.is_live)
         self.watches: Watches[str] = Watches()

@@ -11,18 +11,18 @@ from mulligan.core.limits import FOREVER
 from mulligan.core.lines import due_of
 from mulligan.core.worker import Worker
 from mulligan.stores.memory import commit, operate
-from mulligan.stores.memory.fields import Record, claim_of
+from mulligan.stores.memory.fields import StoredJob, claim_of
 from mulligan.stores.memory.state import Presence, State
 
 
-def lease(state: State, record: Record, worker: Worker) -> Claim:
+def lease(state: State, stored: StoredJob, worker: Worker) -> Claim:
     """Let the worker hold the job, under a new token."""
-    record.token += 1
-    record.leased_at = state.now
-    record.status = "processing"
-    record.worker, record.worker_region = worker.id, worker.region
-    state.running[record.new.id] = record
-    return claim_of(record)
+    stored.token += 1
+    stored.leased_at = state.now
+    stored.status = "processing"
+    stored.worker, stored.worker_region = worker.id, worker.region
+    state.running[stored.new.id] = stored
+    return claim_of(stored)
 
 
 def beat(state: State, worker: Worker, holding: Sequence[Lease]) -> Beat:
@@ -33,25 +33,25 @@ def beat(state: State, worker: Worker, holding: Sequence[Lease]) -> Beat:
         join(state, worker, now if known is None else known.joined_at)
         lost = [each for each in holding if not holds(state, worker, each)]
         unknown = unknown_to(state, worker, set(holding))
-        forgotten = [record.lease for record in unknown if not record.reclaimed]
-        reclaimed = [claim_of(record) for record in unknown if record.reclaimed]
+        forgotten = [stored.lease for stored in unknown if not stored.reclaimed]
+        reclaimed = [claim_of(stored) for stored in unknown if stored.reclaimed]
         return Beat(lost, operate.facts_now(state), forgotten, reclaimed)
 
 
 def holds(state: State, worker: Worker, lease: Lease) -> bool:
     """Whether the worker still holds the lease."""
-    record = state.running.get(lease.job)
-    return record is not None and record.token == lease.token and record.worker == worker.id
+    stored = state.running.get(lease.job)
+    return stored is not None and stored.token == lease.token and stored.worker == worker.id
 
 
-def unknown_to(state: State, worker: Worker, holding: set[Lease]) -> list[Record]:
+def unknown_to(state: State, worker: Worker, holding: set[Lease]) -> list[StoredJob]:
     """What the worker has held for longer than a lease time without knowing of it."""
     return [
-        record
-        for record in state.running.values()
-        if record.worker == worker.id
-        and (record.leased_at or 0.0) + worker.lease < state.now
-        and record.lease not in holding
+        stored
+        for stored in state.running.values()
+        if stored.worker == worker.id
+        and (stored.leased_at or 0.0) + worker.lease < state.now
+        and stored.lease not in holding
     ]
 
 
@@ -84,15 +84,15 @@ def reclaim(state: State, limit: int, worker: Worker) -> list[Claim]:
         keep(state, worker)
         for dead in state.sleepers.dead():
             wake_for_lanes(state, state.sleepers.remove(dead))
-        lost = [record for record in state.running.values() if not state.is_live(record.worker)]
-        lost.sort(key=lambda record: (record.started_at, record.sequence))
+        lost = [stored for stored in state.running.values() if not state.is_live(stored.worker)]
+        lost.sort(key=lambda stored: (stored.started_at, stored.sequence))
         claims = []
-        for record in lost[:limit]:
-            before = claim_of(record)
-            claims.append(replace(before, token=lease(state, record, worker).token))
-            commit.release(state, record)
+        for stored in lost[:limit]:
+            before = claim_of(stored)
+            claims.append(replace(before, token=lease(state, stored, worker).token))
+            commit.release(state, stored)
             # The attempt stays that of the worker that lost it.
-            record.worker_region = before.worker_region
+            stored.worker_region = before.worker_region
         return claims
 
 
