@@ -1,12 +1,12 @@
 """An app's way to its store: which one it is, handles on it, and jobs that are sent there."""
 
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mulligan.app.limits import DeclaredLimits
-from mulligan.core.errors import InvalidError
+from mulligan.core.errors import InvalidError, ShardAwayError
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.engine.tracing import Tracing, store_traced
 from mulligan.stores import is_embedded, make_store, may_be_sharded, redact
@@ -77,7 +77,11 @@ class AppStore:
         from mulligan.stores.shards import memory_of, shard_urls  # noqa: PLC0415 - as above
 
         count = len(shard_urls(self.url))
-        return ShardedIds(count, memory_of(self.url)) if count > 1 else None
+        if count == 1:
+            return None
+        # Many processes enqueue one job each: their first ones have to be spread as well.
+        begin = 0 if self.url.startswith("memory:") else int.from_bytes(os.urandom(4)) % count
+        return ShardedIds(count, memory_of(self.url), begin)
 
     @property
     def shown_url(self) -> str:
@@ -110,7 +114,7 @@ class AppStore:
         """Store jobs in batches; those that belong `together` share a trace."""
         if self.joins(connection):
             return await self.user_transactions.asend(connection, jobs, together=together)
-        await self.store_limits()
+        await self.store_limits(jobs)
 
         async def send(jobs: Sequence[NewJob]) -> list[Enqueued]:
             return await self.access.acall(lambda store: store.enqueue_all(jobs))
@@ -121,7 +125,7 @@ class AppStore:
 
     async def asend_one(self, job: NewJob) -> Enqueued:
         """Store one job, in a batch with those that other callers have under way."""
-        await self.store_limits()
+        await self.store_limits([job])
         if self._unwatched:
             return await self.access.aenqueue(job)
 
@@ -132,14 +136,23 @@ class AppStore:
         self._tell_accepted([job], answers)
         return answers[0]
 
-    async def store_limits(self) -> None:
+    async def store_limits(self, jobs: Iterable[NewJob] = ()) -> None:
         """Store the limits before the first job that names one.
 
         A worker that does not declare them yet then holds to them. A job of the user's transaction
-        stores none: what it has locked could make another connection wait for it.
+        stores none: what it has locked could make another connection wait for it. While the shard
+        is away that keeps them, other jobs do without.
         """
-        if self._limits_wait:
+        if not self._limits_wait:
+            return
+        try:
             await self.access.acall(self.declared_limits.store_in)
+        except ShardAwayError:
+            from mulligan.core.limit_homes import limits_of  # noqa: PLC0415 - to import quickly
+
+            if any(map(limits_of, jobs)):
+                raise
+        else:
             self.declared_limits.were_stored_by(self.access)
 
     @property

@@ -12,12 +12,13 @@ from mulligan.stores.shards import Memory
 class ShardedIds:
     """New ids that name a shard: each in turn, or the home of the key or limits of the job.
 
-    A shard that is known to be away gets no new job that may as well be in another.
+    A shard that is known to be away gets no new job that may as well be in another. The first turn
+    is `begin`.
     """
 
-    def __init__(self, count: int, memory: Memory) -> None:
+    def __init__(self, count: int, memory: Memory, begin: int) -> None:
         self.layout = Layout(count, count)
-        self._turn = cycle(range(count))
+        self._turn = cycle([(begin + turn) % count for turn in range(count)])
         self._memory = memory
 
     def new(self, home: int | None = None, key: tuple[str, str] | None = None) -> str:

@@ -8,6 +8,7 @@ import click
 from mulligan.app import Mulligan
 from mulligan.app.ids import new_id
 from mulligan.app.schedules import list_schedules
+from mulligan.app.shard_away import unless_away
 from mulligan.cli.find_app import about_an_app_or_store, find_app, json_option, with_store
 from mulligan.cli.group import printable
 from mulligan.cli.show import print_json, span
@@ -54,7 +55,7 @@ def doctor(
         probed = [await probe(opened)] if probes else []
         return probed + [finding async for finding in findings(opened, target)]
 
-    seen = with_store(target, look, writes=probes)
+    seen = with_store(target, look, writes=probes, tells_away=False)
     found = [Finding("ok", f"the store {target.shown_url} opens"), *seen]
     if as_json:
         print_json({"findings": [each._asdict() for each in found]})
@@ -78,10 +79,11 @@ async def findings(store: Store, app: Mulligan) -> AsyncIterator[Finding]:
     facts = await store.facts()
     for finding in (*workers(stats, app), *service(stats, facts, app)):
         yield finding
-    known = read_registrations(await store.notes(KNOWS))
-    for finding in tasks(known, read_unknown(await store.notes(UNKNOWN)), stats.now):
+    known = read_registrations(await unless_away(store.notes(KNOWS), {}))
+    unknown = read_unknown(await unless_away(store.notes(UNKNOWN), {}))
+    for finding in tasks(known, unknown, stats.now):
         yield finding
-    for view in await list_schedules(store):
+    for view in await unless_away(list_schedules(store), []):
         if view.problem is not None:
             sentence, _, remedy = view.problem.partition("; ")
             yield Finding("warn", sentence, remedy)

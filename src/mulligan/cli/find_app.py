@@ -7,16 +7,17 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 import click
 
 from mulligan.app import Mulligan
 from mulligan.app.task import Task
+from mulligan.cli.group import printable
 from mulligan.core.errors import InvalidError, MulliganError, StoreUnavailableError
 from mulligan.stores import make_store, redact
-from mulligan.stores.contract import Store
+from mulligan.stores.contract import HasShards, Store
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -188,18 +189,30 @@ def with_store(
     *,
     writes: bool = False,
     create: bool = False,
+    tells_away: bool = True,
 ) -> T:
     """Open the app's store, do the work and close it.
 
     Without `writes` it is opened read-only. A missing store is created only with `create`, so that
-    a typo does not create one.
+    a typo does not create one. What is shown is without what shards have that are away: that is
+    said on stderr, unless the work itself `tells_away`.
     """
 
     async def run() -> T:
         async with opened(app, writes=writes, create=create) as store:
-            return await work(store)
+            done = await work(store)
+            if tells_away:
+                tell_away(store)
+            return done
 
     return asyncio.run(run())
+
+
+def tell_away(store: Store) -> None:
+    """Say on stderr which shards of the store are away."""
+    absent = getattr(store, "absent", None)
+    for sentence in () if absent is None else cast("HasShards", store).absent():
+        click.echo(printable(sentence), err=True)
 
 
 @asynccontextmanager

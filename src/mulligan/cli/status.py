@@ -40,7 +40,7 @@ def status(
     check_seconds("every", every)
     target = find_app(named, app, store)
     if not watch:
-        whole = with_store(target, lambda opened: overview(opened, target.called))
+        whole = with_store(target, lambda opened: overview(opened, target.called), tells_away=False)
         if as_json:
             print_json(whole)
         else:

@@ -15,7 +15,7 @@ from msgspec import to_builtins
 from mulligan.app.explain import explain_job
 from mulligan.app.hour import last_hour
 from mulligan.app.overview import measure, metrics_document, overview
-from mulligan.cli.find_app import find_app, given, opened
+from mulligan.cli.find_app import find_app, given, opened, tell_away
 from mulligan.cli.records import read_records
 from mulligan.cli.show import job_json
 from mulligan.core.errors import InvalidError, StoreUnavailableError
@@ -174,6 +174,7 @@ async def target_of(named: str | None, app: str | None, store: str | None) -> As
     found = find_app(named, app, store)
     async with opened(found) as open_store:
         yield StoreTarget(open_store, found.called)
+        tell_away(open_store)
 
 
 def is_server(url: str) -> bool:

@@ -386,6 +386,9 @@ class HasShards(Protocol):
     async def shard_of(self, job: str) -> int | None:
         """The number of the shard in which the job is; None if it is in none."""
 
+    def absent(self) -> list[str]:
+        """A sentence for each shard that is away, as far as is known."""
+
 
 class CommitsInTransaction(Protocol):
     """What a store can do that lends a connection to the user's work."""

@@ -16,6 +16,7 @@ from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.record import Record, Recording, RecordVerdict
 from mulligan.core.reschedule import Reschedule
+from mulligan.core.shards import absent
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Store
@@ -73,6 +74,10 @@ class ShardedStore:
         """The number of the shard in which the job is; None if it is in none."""
         seen = await locate.found(self.shards, job)
         return None if seen is None else seen[0]
+
+    def absent(self) -> list[str]:
+        """A sentence for each shard that is away, as far as is known."""
+        return absent(self.shards.views({}, {}))
 
     # -- producers -------------------------------------------------------------------------
 
