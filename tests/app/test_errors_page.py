@@ -88,20 +88,32 @@ def test_a_wrong_url():
 
 
 class NotInstalled:
-    """Finds no driver of Redis."""
+    """Finds no driver of Redis, nor what it needs."""
 
     def find_spec(self, name: str, *_: object) -> None:
-        if name == "redis":
+        if name in ("redis", "hiredis"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def test_a_missing_driver(monkeypatch):
     for name in list(sys.modules):
-        if name.split(".")[0] == "redis" or name.startswith("mulligan.stores.redis"):
+        if name.split(".")[0] in ("redis", "hiredis") or name.startswith("mulligan.stores.redis"):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [NotInstalled(), *sys.meta_path])
     with pytest.raises(InvalidError) as told:
         make_store("redis://localhost")
+    is_on_the_page(str(told.value))
+
+
+def test_a_task_where_a_call_belongs(app):
+    with pytest.raises(InvalidError) as told:
+        app.enqueue_many([app.tasks["charge"]])
+    is_on_the_page(str(told.value))
+
+
+def test_text_where_a_number_belongs():
+    with pytest.raises(InvalidError) as told:
+        Settings(concurrency=json.loads('"50"'))
     is_on_the_page(str(told.value))
 
 
