@@ -23,16 +23,20 @@ from mulligan.core.limits import (
     Limit,
     LimitState,
     StoredLimit,
+    allowance,
+    bounded,
     charge,
     check_costs,
     check_limit_name,
     costs_of,
     costs_text,
+    counted_at,
     covering,
     forget_starts,
     idle_from,
     is_recounted,
     pauses_of,
+    price,
     recount,
     refill,
     refund,
@@ -219,6 +223,33 @@ def test_what_a_bucket_lacks_of_a_whole_start_is_lacking_in_the_next_bucket_too(
 )
 def test_a_long_unit_refills_in_whole_microseconds_and_a_short_one_in_parts(window, unit):
     assert refill(Limit(rate=1000, per=window / SECOND, burst=7)) == unit
+
+
+@pytest.mark.parametrize(
+    ("window", "dear", "full", "left", "used"),
+    [
+        # Each unit is rounded up by itself, or the sum of all.
+        (LONG_UNIT * 1000 + 500, 7 * (LONG_UNIT + 1), 7 * (LONG_UNIT + 1), 7 * LONG_UNIT + 6, 7),
+        (LONG_UNIT * 1000 - 500, 7 * LONG_UNIT - 3, 7 * LONG_UNIT - 4, 6 * LONG_UNIT - 1, 7),
+    ],
+)
+def test_units_of_a_bucket_are_rounded_alike_wherever_they_count(window, dear, full, left, used):
+    limit = Limit(rate=1000, per=window / SECOND, burst=7)
+    assert (price(limit, 7), allowance(limit)) == (dear, full)
+    assert used_of(limit, LimitState(full_at=NOW + left), NOW) == used
+
+
+def test_a_high_rate_counts_a_start_at_the_end_of_its_part():
+    part = SECOND // PARTS
+    for at in (NOW // part * part, NOW // part * part + 1):
+        assert counted_at(Limit(rate=PARTS), at) == at
+    assert counted_at(Limit(rate=PARTS + 1), part * 9) == part * 9
+    assert counted_at(Limit(rate=PARTS + 1), part * 9 + 1) == part * 10
+
+
+def test_a_cost_counts_as_no_more_than_a_limit_allows():
+    assert bounded(Limit(rate=2), 5) == 2
+    assert bounded(Limit(concurrency=2), 5) == 5
 
 
 def test_starts_are_forgotten_one_by_one_as_they_leave_the_window():
