@@ -38,7 +38,7 @@ from mulligan.stores.mongo.pages import MissingPageError
 from mulligan.stores.mongo.snapshot import Candidate, MissingError, Snapshot, Taken, Trial
 from mulligan.stores.mongo.validate import stands_as_put
 from mulligan.stores.mongo.wakeup import FOREVER, News, until
-from mulligan.stores.mongo.walk import Desk, LinedTrial, open_book
+from mulligan.stores.mongo.walk import LinedTrial, OpenBook, open_book
 from mulligan.stores.mongo.workers import Workers
 
 LOOKS = 50
@@ -132,15 +132,15 @@ class Claimer:
             return await self.try_out(call, plan, snapshot)
         ledger = self.book.ledger
         async with ledger.lock:
-            desk = await open_book(self.connection, ledger, lined, plan.demand, call.now)
+            opened = await open_book(self.connection, ledger, lined, plan.demand, call.now)
             # Others may have changed the book since this claim began.
-            call.now = desk.root.time(await self.connection.now())
+            call.now = opened.root.time(await self.connection.now())
             if snapshot.has_come(call.now):
                 return Round([], again=True)
-            seen = await self.try_out(call, plan, snapshot, desk)
+            seen = await self.try_out(call, plan, snapshot, opened)
         await ledger.finish_last()
         await self.connection.reach.renew()
-        await self.book.take_in(desk.pages)
+        await self.book.take_in(opened.pages)
         await self.close_book(call)
         return seen
 
@@ -151,31 +151,33 @@ class Claimer:
         call.unused, call.news = [], []
 
     async def walk_on_copy(
-        self, call: ClaimCall, plan: ClaimPlan, snapshot: Snapshot, desk: Desk | None
+        self, call: ClaimCall, plan: ClaimPlan, snapshot: Snapshot, opened: OpenBook | None
     ) -> tuple[Trial, Walked[Taken], list[News]]:
         """Walk, reading what it misses; returns also the first job of each lane after it."""
         while True:
             try:
-                trial = self.trial(call, plan, snapshot, desk)
+                trial = self.trial(call, plan, snapshot, opened)
                 return trial, walk(plan, trial, seconds(call.now)), trial.heads(plan.lanes)
             except MissingError as missing:
                 await self.read_more(snapshot, missing, call)
             except MissingPageError as missing:
-                if desk is not None:
-                    await desk.pages.fetch([missing.need])
+                if opened is not None:
+                    await opened.pages.fetch([missing.need])
 
     def trial(
-        self, call: ClaimCall, plan: ClaimPlan, snapshot: Snapshot, desk: Desk | None
+        self, call: ClaimCall, plan: ClaimPlan, snapshot: Snapshot, opened: OpenBook | None
     ) -> Trial:
         """A walk that has yet to begin."""
-        return Trial(snapshot) if desk is None else LinedTrial(snapshot, plan, desk.book(call.now))
+        if opened is None:
+            return Trial(snapshot)
+        return LinedTrial(snapshot, plan, opened.book(call.now))
 
     async def try_out(
-        self, call: ClaimCall, plan: ClaimPlan, snapshot: Snapshot, desk: Desk | None = None
+        self, call: ClaimCall, plan: ClaimPlan, snapshot: Snapshot, opened: OpenBook | None = None
     ) -> Round:
         """Walk on a copy, and write what the walk took."""
         now, stamp = call.now, new_stamp(call.now)
-        trial, walked, heads = await self.walk_on_copy(call, plan, snapshot, desk)
+        trial, walked, heads = await self.walk_on_copy(call, plan, snapshot, opened)
         if len(trial.taken) < plan.demand and self.heads.come_forward(snapshot.lanes):
             return Round([], again=True)
         await self.set_aside(trial)

@@ -42,7 +42,7 @@ from mulligan.stores.mongo.wakeup import News
 NO_WEIGHTS: Mapping[str, float] = {}
 
 
-class Desk:
+class OpenBook:
     """The book as a claim has opened it: its root, and the pages that were read since."""
 
     def __init__(self, root: Root, pages: Pages, stored: StoredLimits) -> None:
@@ -57,7 +57,7 @@ class Desk:
 
 async def open_book(
     connection: Connection, ledger: Ledger, lanes: Iterable[str], demand: int, now: int
-) -> Desk:
+) -> OpenBook:
     """Read the root, and what a walk of these lanes most likely needs."""
     root = await ledger.read()
     pages = Pages(connection, demand + 1)
@@ -84,7 +84,7 @@ async def open_book(
     for lane, facts in lined.items():
         needs.append((PAGE_OF, turn_key(facts.round, lane, NO_KEY)))
     await pages.fetch_new(needs)
-    return Desk(root, pages, await ledger.stored(root))
+    return OpenBook(root, pages, await ledger.stored(root))
 
 
 class LinedTrial(Trial):
