@@ -11,8 +11,8 @@ from mulligan.core.job import Lease
 from mulligan.core.worker import Worker
 from mulligan.stores.shards.connection import Shard, Shards
 
-# Beats come three to a lease: for such a part of one a shard may hold up the next beat of others.
-PATIENCE = 1 / 3
+# Beats come three to a lease: a slow shard may hold up the next beat of the others for as long.
+PART_OF_LEASE = 1 / 3
 # To how many times its length a slow shard may stretch a lease.
 LONGEST = 10
 
@@ -35,10 +35,10 @@ class Beats:
         self, shards: Shards, worker: Worker, held: Mapping[int, Sequence[Lease]]
     ) -> list[tuple[int, Beat]]:
         """Beat in all shards that have answered the last beat; what they say in time."""
-        patience = worker.lease * PATIENCE
+        interval = worker.lease * PART_OF_LEASE
 
         async def beat(shard: Shard) -> Beat:
-            late = min(self._took.get(shard.number, 0.0) / patience, LONGEST)
+            late = min(self._took.get(shard.number, 0.0) / interval, LONGEST)
             lasting = worker if late <= 1 else replace(worker, lease=worker.lease * late)
             return await shard.store.beat(lasting, held.get(shard.number, ()))
 
@@ -52,7 +52,7 @@ class Beats:
         under_way = {task: key[1] for key, task in self._under_way.items() if key[0] == worker.id}
         done: set[BeatTask] = set()
         while under_way and not done:  # where all are slow, there are no others to hold up
-            await asyncio.wait(begun or under_way, timeout=patience)
+            await asyncio.wait(begun or under_way, timeout=interval)
             done = {task for task in under_way if task.done()}
         answers = [(under_way[task], answer[0]) for task in done if (answer := task.result())]
         if not answers:
