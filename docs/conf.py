@@ -31,6 +31,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "mulligan"
 html_static_path = ["theme"]
 html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).parent / "theme/scorer.js")
 html_favicon = html_logo = "theme/mark.svg"
 html_copy_source = False
 html_show_sphinx = False

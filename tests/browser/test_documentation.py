@@ -65,6 +65,19 @@ def test_a_reader_without_a_network_finds_a_page_by_its_words(site):
         assert all(url.startswith(("file:", "data:", "blob:")) for url in wanted), wanted
 
 
+def test_a_search_shows_pages_for_users_before_decisions(site):
+    with browser() as chromium:
+        page = chromium.new_context(offline=True).new_page()
+        page.goto((site / "index.html").as_uri())
+        page.keyboard.press("Control+k")
+        page.keyboard.type("dead letter")
+        found = page.locator("#search-results li > a")
+        expect(found.filter(has_text=re.compile(r"^\d+\. ")).first).to_be_visible()
+        titles = found.all_inner_texts()
+    decided = [bool(re.match(r"\d+\. ", title)) for title in titles]
+    assert decided.index(True) > 10, titles
+
+
 def test_the_reference_is_made_from_the_code(site):
     api = (site / "reference/api.html").read_text()
     assert 'id="mulligan.Mulligan.enqueue_many"' in api
