@@ -87,6 +87,18 @@ async def test_a_file_of_another_version_is_refused(path, url, clock, version):
         await SqliteStore(url, clock).open()
 
 
+async def test_a_file_with_tables_of_the_same_names_is_refused_as_it_is(path, url, clock):
+    own = sqlite3.connect(path)
+    own.executescript(
+        "CREATE TABLE Region (x); CREATE VIEW jobs AS SELECT 7; CREATE TABLE city (x)"
+    )
+    with pytest.raises(StoreError, match=r"names that the store needs: jobs, region; rename them"):
+        await SqliteStore(url, clock).open()
+    found = own.execute("SELECT name FROM sqlite_schema ORDER BY name").fetchall()
+    assert found == [("Region",), ("city",), ("jobs",)]
+    own.close()
+
+
 async def test_a_step_that_fails_leaves_the_file_as_it_was(path, url, clock, monkeypatch):
     monkeypatch.setattr(schema, "VIEWS", (*schema.VIEWS, "nothing.sql"))
     with pytest.raises(FileNotFoundError):

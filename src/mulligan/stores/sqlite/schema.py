@@ -4,6 +4,7 @@ A later release that changes a table adds a step: a file that brings the tables 
 the next. The version of a file is its `user_version`; 0 is a file without a store in it.
 """
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from importlib.resources import files
@@ -33,6 +34,8 @@ def migrate(db: sqlite3.Connection, path: str) -> None:
         return
     db.execute("BEGIN EXCLUSIVE")
     try:
+        if version_of(db) == 0:
+            refuse_tables(db, path)
         for name in (*missing_steps(db, path), *VIEWS):
             apply(db, read(name))
         db.execute(f"PRAGMA user_version = {len(STEPS)}")
@@ -41,6 +44,18 @@ def migrate(db: sqlite3.Connection, path: str) -> None:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+def refuse_tables(db: sqlite3.Connection, path: str) -> None:
+    """Refuse a file in which another program has a table of a name that the store needs."""
+    made = "".join(map(read, (STEPS[0], *VIEWS)))
+    ours = set(re.findall(r"CREATE (?:TABLE|VIEW) (\w+)", made))
+    theirs = {name.lower() for (name,) in db.execute("SELECT name FROM sqlite_schema")}
+    if taken := sorted(ours & theirs):
+        raise StoreError(
+            f"{path} has tables of another program with names that the store needs:"
+            f" {', '.join(taken)}; rename them, or name another file"
+        )
 
 
 def missing_steps(db: sqlite3.Connection, path: str) -> tuple[str, ...]:
