@@ -118,6 +118,7 @@ OPENAI = LimitView("openai", StoredLimit(), Limit(rate=60, per=60), running=4, w
         ({"room_at": 1000.0}, "has room for the next one"),
         ({}, "has room when one of the 4 that run under it ends"),
         ({"room_at": 1020.0, "paused_until": 1020.0}, "is paused for another 20 s"),
+        ({"room_at": 1000.0, "paused_until": 1000.0}, "has room for the next one"),
     ],
 )
 def test_a_job_names_the_limit_that_it_waits_for_and_when_there_is_room(changes, words):
@@ -161,6 +162,21 @@ def test_a_job_of_a_cost_is_told_how_much_of_it_there_is_room_for(limit, used, w
     assert f"), which {words}; " in explain(job, replace(AROUND, limits={"openai": view}))
 
 
+@pytest.mark.parametrize(
+    ("cost", "used", "words"),
+    [
+        (2, 59, "has room for 1 of its cost of 2, and for all of it in at most 60 s"),
+        (2, 58, "has room again in 12 s"),
+        (1, 60, "has room again in 12 s"),
+        (None, 60, "has room again in 12 s"),  # it was put into its line under other limits
+    ],
+)
+def test_a_job_whose_whole_cost_there_is_room_for_is_told_when_it_may_start(cost, used, words):
+    job = replace(HELD_UP, limits=cost and f'{{"openai":{cost}}}')
+    view = replace(OPENAI, used=used, room_at=1012.0)
+    assert f"), which {words}; " in explain(job, replace(AROUND, limits={"openai": view}))
+
+
 def test_the_only_one_that_runs_under_a_limit_is_told():
     view = replace(OPENAI, running=1, waiting=2)
     said = explain(HELD_UP, replace(AROUND, limits={"openai": view}))
@@ -194,8 +210,9 @@ def test_a_pause_is_told_before_a_worker_has_met_it():
     job = replace(HELD_UP, waits_for=None)
     said = explain(job, replace(AROUND, limits={"openai": paused}))
     assert said.startswith("Waiting for limit 'openai' (60 per 60 s), which is paused for another")
-    over = replace(AROUND, limits={"openai": replace(paused, paused_until=999.0)})
-    assert "3 ahead of it in lane" in explain(job, over)
+    for ended in (999.0, AROUND.now):
+        over = replace(AROUND, limits={"openai": replace(paused, paused_until=ended)})
+        assert "3 ahead of it in lane" in explain(job, over)
 
 
 def test_without_a_worker_that_is_told_first():
@@ -312,3 +329,5 @@ def test_a_gather_that_takes_failures_says_how_many_there_are():
     assert "to end, however they do." in explain(job, AROUND)
     job = replace(job, members_failed=1)
     assert "to end, however they do; 1 failed and 0 cancelled so far" in explain(job, AROUND)
+    job = replace(job, members_cancelled=1)
+    assert "to end, however they do; 1 failed and 1 cancelled so far" in explain(job, AROUND)
