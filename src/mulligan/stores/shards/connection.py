@@ -29,7 +29,7 @@ AWAY = (StoreUnavailableError, OSError)
 # How long an absent shard is left alone before it is asked again.
 FIRST_LOOK, LONGEST_LOOK = 0.1, 5.0
 # How many jobs are remembered that are not where their id says, and how many epochs.
-MOST_STRAYS = 100_000
+MOST_ELSEWHERE = 100_000
 MOST_EPOCHS = 64
 # In how many shards a chore is done at a time, where there are more: each has its turn.
 CHORES_AT_ONCE = 8
@@ -57,7 +57,7 @@ class Memory:
     """
 
     def __init__(self) -> None:
-        self.strays: dict[str, int] = {}
+        self.elsewhere: dict[str, int] = {}
         self.limit_homes: dict[str, int] = {}
         self.epochs: dict[int, tuple[int, ...]] = {}
         self.latest: tuple[int, ...] | None = None
@@ -66,8 +66,8 @@ class Memory:
     def remember(self, job: str, shard: int, layout: Layout) -> None:
         """The job is in this shard: note it if its id says another."""
         if home_of_id(job, layout) != shard:
-            self.strays[job] = shard
-            forget_oldest(self.strays, MOST_STRAYS)
+            self.elsewhere[job] = shard
+            forget_oldest(self.elsewhere, MOST_ELSEWHERE)
 
     def add_epochs(self, epochs: tuple[int, ...]) -> int:
         """Remember what each shard's epoch was; returns that of the app."""
@@ -148,8 +148,8 @@ class Shards:
 
     def where(self, job: str) -> int:
         """In which shard the job is, as far as is known here."""
-        stray = self.memory.strays.get(job)
-        return self.home(job) if stray is None else stray
+        known = self.memory.elsewhere.get(job)
+        return self.home(job) if known is None else known
 
     def home(self, job: str) -> int:
         """In which shard a job of this id is looked for first."""

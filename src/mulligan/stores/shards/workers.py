@@ -62,7 +62,7 @@ async def is_held(shards: Shards, worker: Worker, lease: Lease, answered: set[in
 
     Only those that have just answered are asked, so that no other holds up the beat.
     """
-    if lease.job in shards.memory.strays:
+    if lease.job in shards.memory.elsewhere:
         return False
     asked = [each for each in candidates(lease.job, shards.layout) if each in answered]
     found = await found_at(shards, lease.job, asked)
