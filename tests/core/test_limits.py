@@ -358,6 +358,9 @@ def test_a_view_says_what_is_used_and_when_there_is_room():
     assert (view.running, view.waiting, view.used) == (1, 3, 0)
     assert (view.paused_until, view.room_at) == (1005.0, None)
     assert idle_from(limit, state) == FOREVER
+    half = Limit(rate=2, per=10)
+    begun = LimitState(starts=[(NOW, 1)])
+    assert view_of("a", StoredLimit(half), half, begun, waiting=0, now=1000.0).room_at == 1000.0
     open_ = view_of("a", StoredLimit(), None, LimitState(), waiting=0, now=1000.0)
     assert (open_.paused_until, open_.room_at) == (None, 1000.0)
 
