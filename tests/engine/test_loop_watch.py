@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import threading
 import time
 from contextlib import closing
@@ -9,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from mulligan import Mulligan, Retry
-from mulligan.engine.loop_watch import Deadline, LoopWatch
+from mulligan.engine.loop_watch import LATE, Deadline, LoopWatch
 from mulligan.engine.task_caller import WorkError, guarded_coroutine
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing import VirtualLoop
@@ -214,6 +215,25 @@ def test_so_is_that_of_a_transactional_sink():
         assert (loop.time(), str(refused.value)) == (15.0, "the attempt took longer than 10 s")
         with pytest.raises(WorkError, match="the bank's own"):
             loop.run_until_complete(guarded_coroutine(late, (), {})(None))
+
+
+@pytest.mark.parametrize("lingers", [4.0, 6.0])
+def test_a_coroutine_that_runs_on_after_its_timeout_is_named(app, caplog, lingers):
+    @app.task(timeout=10)
+    async def stubborn() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(lingers)
+        return "in the end"
+
+    with app.testing() as t:
+        job = stubborn.enqueue()
+        t.drain()
+        assert job.result() == "in the end"
+    said = "".join(each for each in caplog.messages if "still runs" in each)
+    whole = rf"job {job.id}: task stubborn still runs 5 s after .*; let asyncio.CancelledError pass"
+    assert re.match(whole, said) if lingers > LATE else said == ""
 
 
 async def test_a_deadline_that_begins_too_late_has_no_effect():

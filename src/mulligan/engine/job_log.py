@@ -141,6 +141,17 @@ def log_held(claim: Claim | None, seconds: float, where: str) -> None:
     )
 
 
+def log_late(claim: Claim | None, seconds: float) -> None:
+    """Log that a coroutine was cancelled by its timeout, and has not ended."""
+    log.warning(
+        "%s still runs %g s after its timeout: it takes long to end, or has caught what cancels"
+        ' it; let asyncio.CancelledError pass, or use pool="process", which is killed',
+        holder(claim),
+        seconds,
+        extra={} if claim is None else job_fields(claim),
+    )
+
+
 def holder(claim: Claim | None) -> str:
     """What blocks the loop, in words."""
     return "a coroutine" if claim is None else f"job {claim.id}: task {claim.task}"

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 from mulligan.core.job import Claim
 from mulligan.core.signals import SoftTimeout
 from mulligan.engine.current import RUNNING
-from mulligan.engine.job_log import log_held, log_holding
+from mulligan.engine.job_log import log_held, log_holding, log_late
 
 # How often the loop ticks while attempts run. A tick that is as much too late was held up.
 TICK = 0.1
@@ -26,6 +26,8 @@ TICK = 0.1
 LOOK = 0.25
 # A coroutine that blocks the loop for longer is logged.
 LONG = 1.0
+# An attempt that runs on for so long after its timeout is logged.
+LATE = 5.0
 ENGINE = "mulligan.engine"
 # A shorter rest of a deadline needs no timer.
 LEAST = 0.001
@@ -260,7 +262,12 @@ class Deadline(Countdown):
         await self._until.__aexit__(kind, error, trace)
 
     def _expire(self) -> None:
-        self._until.reschedule(asyncio.get_running_loop().time())
+        loop = asyncio.get_running_loop()
+        self._until.reschedule(loop.time())
+        self._timer = loop.call_later(LATE, self._log_late)
+
+    def _log_late(self) -> None:
+        log_late(RUNNING.get(None), LATE)
 
 
 class CoroutineSoftTimeout(SoftTimeout, asyncio.CancelledError):
