@@ -383,7 +383,7 @@ ROUNDED = (
 async def test_a_store_rounds_what_is_used_where_core_does(store, clock):
     now, expected = micros(clock.now), []
     for number, (limit, replaces) in enumerate(product(ROUNDED, (False, True))):
-        name, cost, state = f"k{number}", limit.most_cost, LimitState(starts=[])
+        name, cost, state = f"k{number}", limit.most_cost or 1, LimitState(starts=[])
         was = Limit(rate=1, burst=cost) if replaces else limit
         charge(was, state, cost, now)
         recount(was, limit, state, now)
