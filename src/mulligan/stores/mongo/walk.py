@@ -82,7 +82,8 @@ async def open_book(
     lines += [page for need in {*keys} for page in pages.found[need].docs]
     needs = [need for page in lines for need in needs_of_page(page, root)]
     for lane, facts in lined.items():
-        needs.append((PAGE_OF, turn_key(facts.round, lane, NO_KEY)))
+        if lines or facts.keyed:  # otherwise nothing is compared with jobs that stand in no line
+            needs.append((PAGE_OF, turn_key(facts.round, lane, NO_KEY)))
     await pages.fetch_new(needs)
     return OpenBook(root, pages, await ledger.stored(root))
 
