@@ -26,7 +26,7 @@ LOOK_EVERY = 0.02
 STEPS = (
     "mulligan.supervisor.supervisor:hold",
     "mulligan.supervisor.slot:acquire",
-    "mulligan.supervisor.slot:write_record",
+    "mulligan.supervisor.slot:write_holder",
     "mulligan.supervisor.slot:start",
     "mulligan.supervisor.slot:adopt",
 )

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from mulligan.supervisor.liveness import (
-    Record,
+    Holder,
     acquire,
     holders,
     is_held,
     notify,
-    read_record,
-    write_record,
+    read_holder,
+    write_holder,
 )
 from mulligan.supervisor.output import LONGEST_FILE, Output
 from mulligan.supervisor.process import Command, Process, adopt, age_of, in_words, is_leader, start
@@ -69,7 +69,7 @@ def test_a_child_holds_the_lock_until_it_ends(lock):
 
 def test_who_does_not_hold_the_lock_is_not_adopted(lock):
     lock.touch()
-    write_record(lock, Record(os.getppid(), "x", 1.0))
+    write_holder(lock, Holder(os.getppid(), "x", 1.0))
     assert adopt(os.getppid(), lock) is None
 
 
@@ -99,13 +99,13 @@ def test_an_adopted_process_is_seen_to_end_without_being_its_parent(lock):
     process.close()
 
 
-def test_the_record_says_who_and_how_and_may_be_missing(lock):
-    assert read_record(lock) == Record()
+def test_the_lock_file_says_who_holds_it_and_how_and_may_say_nothing(lock):
+    assert read_holder(lock) == Holder()
     lock.touch()
-    assert read_record(lock) == Record()
-    write_record(lock, Record(12345, "a longer digest than the next", 1.5))
-    write_record(lock, Record(7, "b", 2.5))
-    assert read_record(lock) == Record(7, "b", 2.5)
+    assert read_holder(lock) == Holder()
+    write_holder(lock, Holder(12345, "a longer digest than the next", 1.5))
+    write_holder(lock, Holder(7, "b", 2.5))
+    assert read_holder(lock) == Holder(7, "b", 2.5)
 
 
 def test_it_is_held_over_an_exec(lock):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mulligan.supervisor.fleet import Kind
-from mulligan.supervisor.liveness import Record, acquire, read_record
+from mulligan.supervisor.liveness import Holder, acquire, read_holder
 from mulligan.supervisor.process import Command, start
 from mulligan.supervisor.slot import Ending, Slot, TakenError
 from tests.store_kit import VirtualClock
@@ -86,7 +86,7 @@ def test_a_process_is_adopted_even_if_nobody_could_write_down_its_number(tmp_pat
     with (tmp_path / "any-1.log").open("ab") as log:
         child = start(Command(("sleep", "600"), {}), opened, log)
     os.close(opened)
-    assert read_record(lock) == Record()
+    assert read_holder(lock) == Holder()
     slot = Slot(KIND, 1, tmp_path, clock)
     found = slot.start(SLEEP)
     assert found.pid == child.pid, "not started a second time"

@@ -24,7 +24,7 @@ WAIT, PAUSE = 1.0, 0.02
 SEND_WITHIN = 0.2
 
 
-class Record(msgspec.Struct, frozen=True):
+class Holder(msgspec.Struct, frozen=True):
     """What a lock file says about its holder, for people and for the next supervisor.
 
     `digest` is that of its command, `began` is when it was started (seconds since 1970).
@@ -66,22 +66,22 @@ def is_held(path: Path) -> bool:
     return False
 
 
-def write_record(path: Path, record: Record) -> None:
-    """Write the record into the lock file in place: another file would have another lock."""
+def write_holder(path: Path, holder: Holder) -> None:
+    """Write into the lock file, in place, who holds it: another file would have another lock."""
     opened = os.open(path, os.O_WRONLY)
     try:
-        data = msgspec.json.encode(record) + b"\n"
+        data = msgspec.json.encode(holder) + b"\n"
         os.ftruncate(opened, os.pwrite(opened, data, 0))
     finally:
         os.close(opened)
 
 
-def read_record(path: Path) -> Record:
-    """The record in the lock file; an empty one if it holds none."""
+def read_holder(path: Path) -> Holder:
+    """Who holds the lock, as its file says; an empty one if it says nothing."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Record)
+        return msgspec.json.decode(path.read_bytes(), type=Holder)
     except (OSError, *UNREADABLE):
-        return Record()
+        return Holder()
 
 
 def holders(path: Path) -> list[int]:

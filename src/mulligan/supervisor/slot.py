@@ -12,12 +12,12 @@ from mulligan.core.errors import MulliganError
 from mulligan.supervisor.decide import Phase, SlotView
 from mulligan.supervisor.fleet import Kind
 from mulligan.supervisor.liveness import (
-    Record,
+    Holder,
     acquire,
     holders,
     is_held,
-    read_record,
-    write_record,
+    read_holder,
+    write_holder,
 )
 from mulligan.supervisor.output import Output
 from mulligan.supervisor.process import (
@@ -101,7 +101,7 @@ class Slot:
     @property
     def last_start(self) -> float:
         """When a process was last started in it, in seconds since 1970; 0 if never."""
-        return read_record(self._lock).began
+        return read_holder(self._lock).began
 
     def view(self, kept: str, idle: str) -> SlotView:
         """The slot now; outdated if its process has neither of these two digests."""
@@ -130,7 +130,7 @@ class Slot:
                 found.send(signal.SIGKILL)
                 found.close()
                 continue
-            self._occupy(found, age_of(pid), read_record(self._lock).digest)
+            self._occupy(found, age_of(pid), read_holder(self._lock).digest)
             self.ready = True
             return found
         return None
@@ -148,10 +148,10 @@ class Slot:
             raise TakenError(f"slot {self.name} is held by a process that has yet to end")
         try:
             # Written first, so that a later supervisor knows how the process was started.
-            write_record(self._lock, Record(0, command.digest, time.time()))
+            write_holder(self._lock, Holder(0, command.digest, time.time()))
             with self.output.open() as log:
                 process = start(command, lock, log)
-            write_record(self._lock, Record(process.pid, command.digest, time.time()))
+            write_holder(self._lock, Holder(process.pid, command.digest, time.time()))
         finally:
             os.close(lock)
         self._occupy(process, 0.0, command.digest)

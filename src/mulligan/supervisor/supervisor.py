@@ -17,7 +17,7 @@ from mulligan.core.fleets import FleetState, note_key
 from mulligan.supervisor.events import Event, Happening, Tell
 from mulligan.supervisor.fleet import Fleet, Kind
 from mulligan.supervisor.kind_supervisor import KindSupervisor
-from mulligan.supervisor.liveness import LOCK, Record, acquire, notify, read_record, write_record
+from mulligan.supervisor.liveness import LOCK, Holder, acquire, notify, read_holder, write_holder
 from mulligan.supervisor.process import Process
 from mulligan.supervisor.scale import load_of
 from mulligan.supervisor.store_watch import StoreWatch
@@ -229,12 +229,12 @@ def hold(folder: Path, file: Path) -> int:
             f"state folder {folder} cannot be used: {error.strerror}; give {file} another state"
         ) from error
     if lock is None:
-        pid = read_record(folder / LOCK).pid
+        pid = read_holder(folder / LOCK).pid
         raise MulliganError(
             f"a supervisor (pid {pid}) runs on {folder} already; stop it, or give {file} another"
             " state folder"
         )
-    write_record(folder / LOCK, Record(os.getpid(), "", time.time()))
+    write_holder(folder / LOCK, Holder(os.getpid(), "", time.time()))
     return lock
 
 

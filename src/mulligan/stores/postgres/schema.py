@@ -16,7 +16,7 @@ from psycopg.errors import InsufficientPrivilege
 
 from mulligan.core.errors import StoreError
 from mulligan.stores.postgres.connection import Connection
-from mulligan.stores.postgres.statements import RECORDS
+from mulligan.stores.postgres.statements import COMPOSITE_TYPES
 
 log = logging.getLogger("mulligan.store")
 
@@ -74,7 +74,7 @@ class Stored(NamedTuple):
 @cache
 def functions() -> tuple[str, ...]:
     """The source of all types, functions and views, in the order in which they are made."""
-    types = "\n".join(record.created for record in RECORDS)
+    types = "\n".join(each.created for each in COMPOSITE_TYPES)
     found = {file.name: file for file in HERE.joinpath("sql").iterdir()}
     names = (*FIRST, *sorted(name for name in found if name not in FIRST))
     return (types, *(found[name].read_text("utf-8") for name in names if name.endswith(".sql")))

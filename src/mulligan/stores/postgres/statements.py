@@ -14,7 +14,7 @@ from mulligan.stores.postgres.url import ended_key
 HURRY = 10_000
 
 
-class Record(Struct, frozen=True):
+class CompositeType(Struct, frozen=True):
     """A composite type that functions take: many values, each by its name."""
 
     name: str
@@ -32,8 +32,8 @@ class Record(Struct, frozen=True):
 
 
 # What each of them means is said by the functions that take it: enqueue.sql, claim.sql, commit.sql.
-NEW_JOBS = Record("new_jobs", fields.NEW_JOBS)
-PLAN = Record(
+NEW_JOBS = CompositeType("new_jobs", fields.NEW_JOBS)
+PLAN = CompositeType(
     "claim_plan",
     {
         "epoch": "integer",
@@ -61,7 +61,7 @@ PLAN = Record(
         "turn_steps": "jsonb",
     },
 )
-OUTCOMES = Record(
+OUTCOMES = CompositeType(
     "outcomes",
     {
         "kind": "smallint[]",
@@ -81,9 +81,9 @@ OUTCOMES = Record(
         "hands_on": "boolean[]",
     },
 )
-RECORDS = (NEW_JOBS, PLAN, OUTCOMES)
+COMPOSITE_TYPES = (NEW_JOBS, PLAN, OUTCOMES)
 
-Parameters = dict[str, str | Record]
+Parameters = dict[str, str | CompositeType]
 GIVEN: Parameters = {"given": "bigint"}
 
 CALLS: dict[str, Parameters] = {
