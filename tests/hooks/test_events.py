@@ -385,7 +385,9 @@ def test_what_cannot_be_a_hook_is_refused_at_the_declaration(app):
     def two(event, more): ...
 
     with pytest.raises(InvalidError, match="event 'failure' is not one of enqueue, start, success"):
-        app.on("failure")(two)
+        app.on("failure")
+    with pytest.raises(InvalidError, match=r'has no event; write @app.on\("dead"\) above it'):
+        app.on(two)
     with pytest.raises(InvalidError, match="coroutine is a coroutine function, and plain code"):
         app.on("enqueue")(coroutine)
     with pytest.raises(InvalidError, match=r"is called as two\(event\): missing"):

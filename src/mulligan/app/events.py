@@ -19,13 +19,19 @@ T = TypeVar("T")
 ACCEPTED: ContextVar[list[NewJob] | None] = ContextVar("mulligan_accepted", default=None)
 
 
-def hook_of(event: EventName, function: Callable[..., Any]) -> EventHook:
-    """The function as a hook; refuses one that cannot be called with the event."""
+def check_event(event: object) -> None:
+    """Refuse what is no event, such as the function when the event was forgotten."""
+    if callable(event):
+        raise InvalidError(f'hook {event!r} has no event; write @app.on("dead") above it')
     if event not in EVENTS:
         raise InvalidError(
             f"event {event!r} is not one of {', '.join(EVENTS)}; an attempt that failed is retry or"
             " dead"
         )
+
+
+def hook_of(event: EventName, function: Callable[..., Any]) -> EventHook:
+    """The function as a hook; refuses one that cannot be called with the event."""
     if not callable(function):
         raise InvalidError(f"hook {function!r} is no function; use @app.on({event!r}) above one")
     name = getattr(function, "__name__", None) or type(function).__name__

@@ -188,10 +188,11 @@ class Mulligan(Operations):
         functions and coroutines, in order, once the store has accepted what happened. A hook that
         raises is logged and counted, and changes nothing.
         """
+        from mulligan.app.events import check_event, hook_of  # noqa: PLC0415 - few apps have hooks
+
+        check_event(event)
 
         def add(function: H) -> H:
-            from mulligan.app.events import hook_of  # noqa: PLC0415 - few apps have hooks
-
             hook = hook_of(event, function)
             self.event_hooks.setdefault(event, []).append(hook)
             return function
