@@ -143,6 +143,11 @@ def test_a_resource_before_what_is_filled_by_position_is_refused_at_the_declarat
         @app.task
         def ask(db: Db, question: str) -> None: ...
 
+    with pytest.raises(InvalidError, match=r"db is INJECTED and names no .*Resource\('db'\)\]"):
+
+        @app.task
+        def bare(db: int = INJECTED): ...
+
     with pytest.raises(InvalidError, match="stands before rest"):
 
         @app.task

@@ -57,13 +57,20 @@ def resources_of(
 ) -> dict[str, str]:
     """Which parameters ask for which resource, by the annotations with their extras.
 
-    Refuses one that stands before a parameter which is filled by position.
+    Refuses one that stands before a parameter which is filled by position, and a parameter that
+    would be filled in and names no resource.
     """
     asked = {
         each.name: name
         for each in parameters
         if (name := resource_in(hints.get(each.name))) is not None
     }
+    for each in parameters:
+        if each.default is INJECTED and each.name not in asked:
+            raise InvalidError(
+                f"task {task}: parameter {each.name} is INJECTED and names no resource; write it"
+                f" as Annotated[..., Resource({each.name!r})]"
+            )
     positional = [each for each in parameters if each.kind is not Parameter.KEYWORD_ONLY]
     before: str | None = None
     for each in positional:
