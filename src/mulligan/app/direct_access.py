@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 from mulligan.app.enqueue_batches import Batches, ThreadBatches
+from mulligan.app.enqueue_thread import Enqueue, EnqueueThread
 from mulligan.app.store_access import LoopStore, Operation, Work
 from mulligan.app.wait import LoopWaiter, ThreadWaiter, Waiter
 from mulligan.core.job import Enqueued, NewJob
@@ -18,7 +19,6 @@ from mulligan.stores.contract import (
 )
 
 T = TypeVar("T")
-Enqueue = Callable[[Sequence[NewJob]], list[Enqueued]]
 # Whether plain code runs this coroutine without a loop, perhaps inside a coroutine on one.
 PLAIN: ContextVar[bool] = ContextVar("mulligan_plain", default=False)
 
@@ -34,7 +34,8 @@ class DirectAccess:
         self._enqueue_here: Enqueue
         self._lock = threading.Lock()
         self._loop_store: LoopStore | None = None
-        self._batches = Batches(lambda jobs: self.acall(lambda store: store.enqueue(jobs)))
+        self._thread = EnqueueThread()
+        self._batches = Batches(self._enqueue_for_loop)
         self._plain_batches = ThreadBatches(self._enqueue)
 
     def run(self, work: Work[T]) -> T:
@@ -58,6 +59,12 @@ class DirectAccess:
         if PLAIN.get():
             return self.enqueue(job)
         return await self._batches.here.add(job)
+
+    async def _enqueue_for_loop(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """Store jobs of coroutines, in a thread: there is one for all loops."""
+        if self._loop_store is not None and self._loop_store[0] is asyncio.get_running_loop():
+            return await self._loop_store[1].enqueue(jobs)
+        return await self._thread.run(self._enqueue, jobs)
 
     def enqueue(self, job: NewJob) -> Enqueued:
         """Store one job, here, together with those of other threads."""
@@ -89,6 +96,7 @@ class DirectAccess:
 
     def close(self) -> None:
         """Close the store; a later call opens it again."""
+        self._thread.close()
         with self._lock:
             store, self._store = self._store, None
         if store is not None:
