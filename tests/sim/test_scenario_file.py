@@ -63,6 +63,12 @@ duration = {dist = "exponential", mean = 2}
         ("[fetch]", "[limits.'a*b']\nrate = 1\n[fetch]", 5, "only as its last character"),
         ("[fetch]", "[providers.p]\nper = 5\n[fetch]", 5, "has no rate"),
         ("[fetch]", "[weights]\nacme = 5000\n[fetch]", 5, "weight 5000.0 of fairness key"),
+        (
+            "fail = [1]",
+            "limits = {a = 6}\n[limits.a]\nrate = 5",
+            14,
+            "cost 6 of limit 'a' could nev",
+        ),
         ("fail = [1]", 'limits = "openai"', 14, "limit 'openai' is not declared; add [limits"),
         ("fail = [1]", "limits = 5", 14, "limits 5 must be a name, a list of names, or costs"),
         ("fail = [1]", "limits = [[1]]", 14, "limits [[1]] must be a name"),

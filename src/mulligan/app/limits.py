@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
 from mulligan.core.limit_homes import check_home, home_of_limits
-from mulligan.core.limits import Limit, check_costs, costs_of, costs_text, covering
+from mulligan.core.limits import Limit, check_costs, check_fits, costs_of, costs_text, covering
 from mulligan.core.stage import Stage
 
 if TYPE_CHECKING:
@@ -125,12 +125,7 @@ class DeclaredLimits(dict[str, Limit]):
                     f"limit {name!r} is not declared; say app.limit({name!r}, rate=…) or"
                     f" concurrency=…, once, beside the tasks"
                 )
-            most = self[by].most_cost
-            if most is not None and cost > most:
-                raise InvalidError(
-                    f"cost {cost} of limit {name!r} could never be had: it allows {most}; lower"
-                    " the cost, or raise its rate or burst"
-                )
+            check_fits(name, cost, self[by])
         self.home_of(name for name, _ in costs_of(text))
         if len(self._allowed) < MOST_REMEMBERED:
             self._allowed.add(text)

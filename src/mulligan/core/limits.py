@@ -174,6 +174,15 @@ def check_costs(limits: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(limits.items()))
 
 
+def check_fits(name: str, cost: int, limit: Limit) -> None:
+    """Refuse a cost that the limit could never have room for."""
+    if limit.most_cost is not None and cost > limit.most_cost:
+        raise InvalidError(
+            f"cost {cost} of limit {name!r} could never be had: it allows {limit.most_cost}; lower"
+            " the cost, or raise its rate or burst"
+        )
+
+
 def costs_text(limits: Mapping[str, int]) -> str | None:
     """The limits of a job as stores keep them: a JSON object in order of names; None if none."""
     return encode(limits).decode() if limits else None

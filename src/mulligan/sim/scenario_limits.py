@@ -1,6 +1,7 @@
 """Reads limits, providers, weights, and what jobs need of them, from a scenario."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from mulligan.core.limits import (
     MOST_RATE,
     Limit,
     check_costs,
+    check_fits,
     check_limit_name,
     costs_of,
     costs_text,
@@ -92,9 +94,11 @@ def check_needs(root: Table, limits: Mapping[str, Limit], providers: set[str]) -
     """Refuse jobs that name a limit or a provider which the scenario does not have."""
     for table in [*root.tables("jobs"), *root.tables("streams")]:
         needs = read_needs(table)
-        for name, _ in costs_of(needs.limits):
-            if covering(name, limits) is None:
+        for name, cost in costs_of(needs.limits):
+            by = covering(name, limits)
+            if by is None:
                 table.refuse("limits", f"limit {name!r} is not declared; add [limits.{name}]")
+            table.checked("limits", partial(check_fits, name, cost, limits[by]))
         if needs.provider is not None and needs.provider not in providers:
             known = ", ".join(sorted(providers)) or "none"
             table.refuse("provider", f"provider {needs.provider!r} is not one of {known}")
