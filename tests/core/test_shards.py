@@ -1,5 +1,7 @@
 """Shards: where a job lives, whose turn it is, and what each gets of a cap."""
 
+from zlib import crc32
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +21,7 @@ from mulligan.core.shards import (
     absent,
     candidates,
     check_cards,
+    check_scheduled,
     check_settings,
     divided,
     divided_source,
@@ -76,6 +79,29 @@ def test_a_job_is_looked_for_in_every_shard_once(name, layout):
 def test_an_id_that_names_a_shard_which_there_is_not_is_refused():
     with pytest.raises(InvalidError, match="names shard 4, and there are 4, from 0"):
         home_of(job("4_mine"), Layout(4, 4))
+
+
+def test_an_id_that_begins_like_the_name_of_a_shard_is_looked_for_by_its_name():
+    layout = Layout(4, 4)
+    assert home_of_id("3_mine", layout) == 3
+    assert home_of_id("4_mine", layout) == crc32(b"4_mine") % 4
+
+
+def test_every_release_looks_for_a_name_in_the_same_shard():
+    layout = Layout(9, 7)
+    for name, written in (("a", b"a"), ("é", b"\xc3\xa9"), ("\udc80", b"\xed\xb2\x80")):
+        assert home_of(job(name), layout) == crc32(written) % 7
+        assert home_of(job("any", unique_key=name), layout) == crc32(b"default\0" + written) % 7
+
+
+def test_a_schedule_is_refused_whose_ticks_would_have_another_home():
+    with pytest.raises(InvalidError, match="schedule 'daily': its call has the unique key 'k'"):
+        check_scheduled("daily", job("t", unique_key="k"))
+    limited = job("t", limits='{"api":1}')
+    with pytest.raises(InvalidError, match="schedule 'daily': its call names limits of shard 2"):
+        check_scheduled("daily", limited, {"api": 2})
+    check_scheduled("daily", limited, {"api": 0})
+    check_scheduled("daily", job("t"))
 
 
 def test_members_are_where_their_gather_is_and_jobs_with_limits_in_their_home():
