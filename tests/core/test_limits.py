@@ -44,6 +44,7 @@ from mulligan.core.limits import (
     used_of,
     view_of,
 )
+from mulligan.core.lines import LEAST_WEIGHT, MOST_WEIGHT, listed_weights
 
 NOW = 1000 * SECOND
 
@@ -373,6 +374,21 @@ def test_a_weight_that_would_starve_somebody_is_refused(weight):
 
 def test_weights_that_starve_nobody_are_kept():
     assert QueueSettings(weights=(("acme", 0.5), ("big", 3))).weights[1] == ("big", 3)
+    said = {"b": MOST_WEIGHT, "a": LEAST_WEIGHT, "": 2}
+    assert listed_weights(said) == (("", 2), ("a", LEAST_WEIGHT), ("b", MOST_WEIGHT))
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ([("a", 1)], "must be a dict of weights by fairness key"),
+        ({"a": "2"}, "weight '2' of fairness key 'a' must be a number"),
+        ({"a" * 129: 1}, "fairness key 'aaaa.* has 129 characters"),
+    ],
+)
+def test_weights_that_are_none_are_refused(weights, words):
+    with pytest.raises(InvalidError, match=words):
+        listed_weights(weights)
 
 
 def test_shares_are_by_weight_within_a_lane():

@@ -373,7 +373,7 @@ def listed_weights(weights: object) -> tuple[tuple[str, float], ...]:
 def check_weights(weights: Iterable[tuple[str, Any]]) -> None:
     """Refuse weights that would starve a key, or all others; "" is the key of jobs without one."""
     for key, weight in weights:
-        if key != "":
+        if key != NO_KEY:
             check_name("fairness key", key)
         is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
         if not is_number or not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
