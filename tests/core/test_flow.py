@@ -17,6 +17,7 @@ from mulligan.core.flow import (
     flow_of,
     following,
     gathering,
+    gathering_id,
     member_id,
     member_keep,
     stage_id,
@@ -269,6 +270,12 @@ def test_what_a_gather_is_followed_by_is_named_after_the_life_of_what_gathers():
     assert [job.id for job in following(claim, b"[1, 2]")] == ["root~5.3.0", "root~5.3.1"]
     assert stage_id(replace(flow, life=5)) == "root.2"
     assert member_id(replace(flow, number=1, life=5), 0) == "root.1.0"
+
+
+def test_the_job_that_gathers_calls_is_named_as_the_stage_after_them():
+    for life in (0, 5):
+        after = Flow("root", ("each(read)", "upload"), 2, members=3, gathers=True, life=life)
+        assert gathering_id("root") == stage_id(after)
 
 
 def test_lives_of_one_id_never_share_a_name():
