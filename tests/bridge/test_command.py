@@ -44,7 +44,7 @@ def queue(redis):
 def test_it_says_what_it_took_and_what_it_left(redis, url, queue):
     redis.lpush(queue, celery_message(NAME, 1), celery_message("tasks.gone", id="there"))
     said = good("bridge", "celery", APP, "--from", url, "-q", queue)
-    assert said.startswith("Took 1 messages over from Celery to memory://.\nLeft 1 where they are:")
+    assert said.startswith("Took 1 message over from Celery to memory://.\nLeft 1 where they are:")
     assert "there  tasks.gone  no task here has its name" in said
     assert redis.llen(queue) == 1
 
@@ -73,7 +73,7 @@ def test_jobs_of_rq_are_taken_and_pickled_ones_listed(redis, url, queue):
     rq_job(redis, "", f"{queue}-b", pickle.dumps(1), description=f"{NAME}(1)")
     redis.rpush(f"rq:queue:{queue}", f"{queue}-a", f"{queue}-b")
     said = good("bridge", "rq", APP, "--from", url, "-q", queue)
-    assert said.startswith("Took 1 messages over from RQ to memory://.\nLeft 1 where they are:")
+    assert said.startswith("Took 1 message over from RQ to memory://.\nLeft 1 where they are:")
     assert f"{NAME}  it is pickled; send it as JSON" in said
     assert redis.lrange(f"rq:queue:{queue}", 0, -1) == [f"{queue}-b".encode()]
     assert redis.delete(f"rq:job:{queue}-a", f"rq:job:{queue}-b") == 1

@@ -143,13 +143,18 @@ def renaming(text: str) -> tuple[str, str]:
     return old, new
 
 
+def messages(count: int) -> str:
+    """So many of them, in words."""
+    return "1 message" if count == 1 else f"{count} messages"
+
+
 def show(done: Bridged, system: str, app: Mulligan, *, dry_run: bool) -> None:
     """What was done, and what is left with its reasons."""
     would = "Would take" if dry_run else "Took"
     resumed = f", of which an earlier bridge had begun with {done.resumed}" if done.resumed else ""
-    click.echo(f"{would} {done.taken} messages over from {system} to {app.shown_url}{resumed}.")
+    click.echo(f"{would} {messages(done.taken)} over from {system} to {app.shown_url}{resumed}.")
     if done.held:
-        click.echo(f"Workers of {system} hold {done.held} messages.")
+        click.echo(f"Workers of {system} hold {messages(done.held)}.")
     if not done.left:
         return
     click.echo(f"Left {done.left} where they are:")
