@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mulligan import Mulligan, Settings, astep, current_job
+from mulligan import LeaseLost, Mulligan, Settings, astep, current_job
 from mulligan.core.errors import InvalidError, ShardAwayError, StoreUnavailableError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import RetryFirst
@@ -16,6 +16,7 @@ from mulligan.core.outcome import LimitUse
 from mulligan.core.page import Selection
 from mulligan.core.shards import absent, tagged
 from mulligan.engine import committer, recorder
+from mulligan.engine.attempt_records import AttemptRecords, Write
 from mulligan.engine.breakers import Ending
 from mulligan.engine.committer import Committer
 from mulligan.engine.events import Events
@@ -316,6 +317,21 @@ async def test_records_for_an_absent_shard_hold_up_no_other_job(store, shards, m
     for name in ("0_j", "2_j"):
         recorded = sorted([(each.kind, each.name) for each in await store.records(name)])
         assert recorded == [("log", ""), ("step", "charge"), ("step", "pack")]
+
+
+async def test_an_attempt_that_ends_waits_no_longer_for_an_absent_shard(store):
+    await store.enqueue([job("2_j")])
+    sender: Any = None
+    attempt = AttemptRecords(sender, (await claim(store)).claims[0], is_async=True)
+    before, after = (Write("step", "pack", b"1", asyncio.Future()) for _ in range(2))
+    attempt.put_back((), [before], 0.0)
+    waited = attempt.is_waiting
+    attempt.end()
+    attempt.put_back((), [after], 0.0)
+    assert (waited, attempt.is_waiting) == (True, False)
+    for each in (before, after):
+        with pytest.raises(LeaseLost, match="job 2_j"):
+            await each.answered
 
 
 async def test_what_is_for_an_absent_shard_holds_up_no_other_outcome(three, shards, monkeypatch):
