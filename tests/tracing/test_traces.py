@@ -269,10 +269,10 @@ async def test_an_enqueue_that_fails_is_recorded(app, spans, monkeypatch):
     @app.task
     async def call() -> None: ...
 
-    async def away(_operation: object) -> None:
+    async def away(_job: object) -> None:
         raise StoreUnavailableError("the store is away")
 
-    monkeypatch.setattr(app.access, "acall", away)
+    monkeypatch.setattr(app.access, "aenqueue", away)
     with pytest.raises(StoreUnavailableError):
         await call.aenqueue()
     [enqueue] = spans.sent("call")
