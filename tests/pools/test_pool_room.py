@@ -17,7 +17,7 @@ from mulligan.core.outcome import Outcome, Result, Returned, Succeeded, Verdict
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.worker import Worker
 from mulligan.engine.child_messages import Run
-from mulligan.engine.pool_room import LONGEST_MOMENT, MOMENT, REST, PoolRoom
+from mulligan.engine.pool_room import LONGEST_MOMENT, LONGEST_REST, MOMENT, REST, PoolRoom
 from mulligan.engine.worker import Engine
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing.virtual import VirtualLoop
@@ -350,5 +350,28 @@ def test_jobs_over_what_may_wait_are_not_claimed_again_before_half_of_those_have
         assert rests == pytest.approx([0.1 * 4 / 2 / 2])
         made.drain()
         await asyncio.gather(*waiting)
+
+    play(main())
+
+
+def test_where_none_may_wait_jobs_are_claimed_and_given_back_ever_more_rarely():
+    async def main() -> None:
+        rests: list[float] = []
+
+        async def leave(_queue: str, rest: float) -> None:
+            rests.append(rest)
+
+        made = PoolRoom(2, 3, {"pool"}, changed=lambda: None, leave=leave)
+        for _ in range(2):
+            assert await made.enter("mixed")
+        for _ in range(12):
+            assert not await made.enter("mixed")
+        assert rests[0] == pytest.approx(MOMENT)
+        assert rests[1:] == sorted(rests[1:])
+        assert rests[-1] == LONGEST_REST
+        made.leave(0.1)  # a child is free, and the next rest is short again
+        assert await made.enter("mixed")
+        assert not await made.enter("mixed")
+        assert rests[-1] == pytest.approx(MOMENT)
 
     play(main())

@@ -92,7 +92,10 @@ class PoolRoom:
             self._running += 1
             return True
         if len(self._waiting) >= self._most_waiting:
-            await self._offer(queue, self._rest(queue))
+            rest = self._rest(queue)
+            if not self._waiting:  # none may wait, so no moment ends that would be doubled then
+                self._lengthen(queue)
+            await self._offer(queue, rest)
             return False
         waiting = Waiting(queue, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
@@ -126,6 +129,8 @@ class PoolRoom:
             self._running += 1
             self._calm(waiting.queue)
             waiting.gets.set_result(True)
+        elif not self._most_waiting:
+            self._moments.clear()
         self._changed()
 
     def _calm(self, queue: str) -> None:
@@ -140,18 +145,21 @@ class PoolRoom:
 
     def _rest(self, queue: str) -> float:
         """How long to take nothing from the queue: children must not wait for the next job."""
-        until_half = self._average * len(self._waiting) / self.size / 2
+        until_half = self._average * max(1, len(self._waiting)) / self.size / 2
         return max(REST, min(self._moment(queue), LONGEST_REST, until_half))
 
     def _give_up(self, queue: str) -> None:
         """Give back all jobs of the queue that wait; the next ones may wait longer."""
-        average = 0.0 if self._average == inf else self._average
-        self._average = max(self._moment(queue), average)  # several short ones make up for that
-        self._moments[queue] = min(2 * self._moment(queue), LONGEST_MOMENT)
+        self._lengthen(queue)
         gone = [each for each in self._waiting if each.queue == queue]
         self._waiting = deque(each for each in self._waiting if each.queue != queue)
         for each in gone:
             each.gets.set_result(False)
+
+    def _lengthen(self, queue: str) -> None:
+        average = 0.0 if self._average == inf else self._average
+        self._average = max(self._moment(queue), average)  # several short ones make up for that
+        self._moments[queue] = min(2 * self._moment(queue), LONGEST_MOMENT)
 
     async def _offer(self, queue: str, rest: float) -> None:
         """Leave jobs that are about to be given back to other workers."""
