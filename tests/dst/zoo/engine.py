@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from mulligan.core.decide import decide
 from mulligan.core.outcome import Drained, Failed
 from mulligan.core.retry import Retry
-from mulligan.engine import chores, result_gate
+from mulligan.engine import decider, result_gate
 from mulligan.engine.breakers import Ending
 from mulligan.engine.committer import AWAY, Committer
 from mulligan.engine.executor import Executor
@@ -28,7 +28,7 @@ async def retry_lost_on_commit_failure(self: Any, batch: Any) -> Any:
         return ["written"] * len(batch)
 
 
-@plant(chores, "Lost")
+@plant(decider, "Lost")
 def lost_attempt_not_counted() -> Drained:
     """A job whose worker died goes back as if it had never started."""
     return Drained()
@@ -39,7 +39,7 @@ def drained_attempt_counted(self: Any, claims: Any) -> None:
     """A job that a draining worker has not started has failed."""
     for claim in claims:
         failed = Failed("Drained", "the worker stopped")
-        outcome = decide(claim, failed, self._facts.current, 0.5)
+        outcome = decide(claim, failed, self._breakers.facts.current, 0.5)
         self._committer.add(outcome, Ending(claim.queue, claim.worker_region))
 
 
