@@ -79,7 +79,8 @@ class AppStore:
         count = len(shard_urls(self.url))
         if count == 1:
             return None
-        # Many processes enqueue one job each: their first ones have to be spread as well.
+        # Many processes enqueue one job each: their first ones have to be spread as well. Memory is
+        # of one process.
         begin = 0 if self.url.startswith("memory:") else int.from_bytes(os.urandom(4)) % count
         return ShardedIds(count, memory_of(self.url), begin)
 

@@ -18,7 +18,7 @@ from mulligan.core.job import Enqueued, NewJob
 Enqueue = Callable[[Sequence[NewJob]], list[Enqueued]]
 
 
-class Errand(NamedTuple):
+class Request(NamedTuple):
     """Jobs to store, and who waits for the answer."""
 
     enqueue: Enqueue
@@ -27,7 +27,7 @@ class Errand(NamedTuple):
     loop: asyncio.AbstractEventLoop
 
 
-Errands = SimpleQueue[Errand | None]
+Requests = SimpleQueue[Request | None]
 
 
 class EnqueueThread:
@@ -39,7 +39,7 @@ class EnqueueThread:
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._errands: Errands | None = None
+        self._requests: Requests | None = None
 
     async def run(self, enqueue: Enqueue, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Have the jobs stored by `enqueue`; raises what it raises."""
@@ -48,49 +48,50 @@ class EnqueueThread:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Enqueued]] = loop.create_future()
         with self._lock:
-            if self._errands is None:
-                self._errands = self._started()
-            self._errands.put(Errand(enqueue, jobs, future, loop))
+            if self._requests is None:
+                self._requests = self._started()
+            self._requests.put(Request(enqueue, jobs, future, loop))
         return await future
 
     def close(self) -> None:
         """End the thread when it has done what it was given; a later call starts another."""
         with self._lock:
-            errands, self._errands = self._errands, None
-        if errands is not None:
-            errands.put(None)
+            requests, self._requests = self._requests, None
+        if requests is not None:
+            requests.put(None)
 
-    def _started(self) -> Errands:
-        errands: Errands = SimpleQueue()
-        finalize(self, errands.put, None)
+    def _started(self) -> Requests:
+        requests: Requests = SimpleQueue()
+        finalize(self, requests.put, None)
         threading.Thread(
-            target=serve, args=(errands,), name="mulligan-enqueue", daemon=True
+            target=serve, args=(requests,), name="mulligan-enqueue", daemon=True
         ).start()
-        return errands
+        return requests
 
 
-def serve(errands: Errands) -> None:
+def serve(requests: Requests) -> None:
     """Store what is asked for, until told to end."""
-    while (errand := errands.get()) is not None:
-        answers, error = None, None
+    while (request := requests.get()) is not None:
+        answers: list[Enqueued] = []
+        error = None
         try:
-            answers = errand.enqueue(errand.jobs)
+            answers = request.enqueue(request.jobs)
         except BaseException as raised:  # noqa: BLE001 - belongs to who asked
             error = raised
         with suppress(RuntimeError):  # nobody waits on a loop that is closed
-            errand.loop.call_soon_threadsafe(answer, errand.future, answers, error)
-        del errand  # what it refers to may end while this thread waits
+            request.loop.call_soon_threadsafe(answer, request.future, answers, error)
+        del request  # what it refers to may end while this thread waits
 
 
 def answer(
     future: asyncio.Future[list[Enqueued]],
-    answers: list[Enqueued] | None,
+    answers: list[Enqueued],
     error: BaseException | None,
 ) -> None:
     """Hand over what became of the jobs, unless whoever asked is gone."""
     if future.done():
         return
-    if answers is None:
-        future.set_exception(error or AssertionError)
-    else:
+    if error is None:
         future.set_result(answers)
+    else:
+        future.set_exception(error)

@@ -157,6 +157,7 @@ class PoolRoom:
             each.gets.set_result(False)
 
     def _lengthen(self, queue: str) -> None:
+        """Let the next jobs of the queue wait, or the queue rest, twice as long."""
         average = 0.0 if self._average == inf else self._average
         self._average = max(self._moment(queue), average)  # several short ones make up for that
         self._moments[queue] = min(2 * self._moment(queue), LONGEST_MOMENT)
