@@ -1,7 +1,8 @@
 """What the URL of a Redis store may say: the server, and the options that are mulligan's own."""
 
+import re
 from inspect import signature
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 from msgspec import Struct
 from redis.asyncio import connection as driver_connection
@@ -43,7 +44,7 @@ class RedisUrl(Struct, frozen=True):
 
 def read_url(url: str) -> RedisUrl:
     """Read a store URL, or refuse an option that neither mulligan nor the driver knows."""
-    parts = urlsplit(url)
+    parts = split_url(url)
     scheme = parts.scheme.removesuffix(SENTINEL)
     by_sentinel = scheme != parts.scheme
     words = (*OWN, *OWN_OF_SENTINELS) if by_sentinel else OWN
@@ -79,6 +80,13 @@ def read_url(url: str) -> RedisUrl:
         sentinel_username=own.get("sentinel_username"),
         sentinel_password=own.get("sentinel_password"),
     )
+
+
+def split_url(url: str) -> SplitResult:
+    """As urlsplit; newer ones refuse several hosts if a later one is in brackets."""
+    scheme, _, rest = url.partition("://")
+    listed = re.split("[/?#]", rest, maxsplit=1)[0]
+    return urlsplit(f"{scheme}://{rest.removeprefix(listed)}")._replace(netloc=listed)
 
 
 def read_hosts(listed: str, port: int) -> tuple[Address, ...]:
