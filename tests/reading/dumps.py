@@ -1,6 +1,8 @@
 """Everything that a store keeps, as it lies there: each row, key and document."""
 
+import os
 import sqlite3
+import subprocess
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -62,12 +64,14 @@ def flat(value: Any, above: set[int]) -> str:
 
 
 def dump_file(path: Path) -> Dump:
-    """Every row of every table, and which files lie in the folder."""
+    """Every row of every table, the files in the folder, and the locks of this process."""
     beside = sorted(each.name for each in path.parent.iterdir())
     log = path.with_name(f"{path.name}-wal").exists()
     db = sqlite3.connect(f"file:{path}?mode=ro{'' if log else '&immutable=1'}", uri=True)
     try:
-        found: Dump = {"files": beside, "bytes": path.read_bytes()}
+        # Another process reads the bytes: closing the file here would drop our locks on it.
+        read = subprocess.run(["cat", path], capture_output=True, check=True)  # noqa: S607
+        found: Dump = {"files": beside, "bytes": read.stdout, "locks": locks(path)}
         found["schema"] = db.execute("SELECT * FROM sqlite_master ORDER BY name").fetchall()
         found["version"] = db.execute("PRAGMA user_version").fetchall()
         for [table] in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
@@ -75,6 +79,15 @@ def dump_file(path: Path) -> Dump:
         return found
     finally:
         db.close()
+
+
+def locks(path: Path) -> list[str]:
+    """The POSIX locks that this process has on the file."""
+    file = path.stat()
+    place = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
+    lines = Path("/proc/locks").read_text().splitlines()
+    held = [line.partition(": ")[2] for line in lines]
+    return sorted(each for each in held if f" {os.getpid()} {place} " in each)
 
 
 def dump_schema(url: str) -> Dump:

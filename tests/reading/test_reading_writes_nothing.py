@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 
@@ -154,6 +154,27 @@ def test_no_reading_operation_writes(scene):
 
     as_reader(scene, lambda reader: asyncio.run(look(reader)))
     assert changes(before, data(scene)) == []
+
+
+async def test_no_reading_command_drops_a_lock_of_its_process(folder):
+    """As when a web application looks at the file that its own worker has open."""
+    url = f"sqlite:///{folder}/jobs.db"
+    async with opened(url) as store:
+        await furnish(store)
+        before = data(url)
+        assert before["locks"] != []
+        for words in reading_commands():
+            await asyncio.to_thread(ask, words, url)
+            assert (words, changes(before, data(url))) == (words, [])
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Store]:
+    """An open store, on the clock of the system."""
+    store = make_store(url)
+    await store.open()
+    yield store
+    await store.close()
 
 
 class reading:  # noqa: N801 - it is used as a function

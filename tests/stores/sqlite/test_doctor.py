@@ -8,12 +8,25 @@ from types import SimpleNamespace
 import pytest
 
 from mulligan.core.finding import Finding
+from mulligan.core.page import Selection
 from mulligan.stores.contract import Store
 from mulligan.stores.sqlite import SqliteStore, doctor
 from mulligan.stores.sqlite.doctor import LEAST_FREE, LITTLE_FREE, MIB
 from tests.contract.builders import jobs
-from tests.reading.dumps import changes, dump
+from tests.reading.dumps import changes, dump, locks
 from tests.store_kit import handle
+
+OPEN_AND_CLOSE = """
+import asyncio, sys
+from mulligan.stores import make_store
+
+async def main():
+    store = make_store(sys.argv[1])
+    await store.open()
+    await store.close()
+
+asyncio.run(main())
+"""
 
 
 async def found(store: Store, about: str) -> Finding:
@@ -59,16 +72,29 @@ async def test_a_database_in_memory_ends_with_its_process(clock):
     assert (finding.level, finding.remedy) == ("warn", "name a file: sqlite:///jobs.db")
 
 
-async def test_a_file_without_a_write_ahead_log_is_bad(url, path, clock):
+async def test_of_a_file_that_nobody_has_open_it_says_so(url, path, clock):
     async with handle(url, clock):
         pass
-    with sqlite3.connect(path) as other:
-        other.execute("PRAGMA journal_mode = DELETE")
-    other.close()
     reader = SqliteStore(url)
     await reader.open(read_only=True)
-    assert (await found(reader, "journal")).level == "bad"
+    said = "no process has the file open: the next one creates a write-ahead log"
+    assert said in [each.sentence for each in await reader.doctor()]
     await reader.close()
+
+
+async def test_a_process_that_examines_its_file_keeps_its_locks(store, path, clock, run):
+    """Or else the next process that closes the file deletes the log that others write to."""
+    await store.enqueue(jobs("a"))
+    before = locks(path)
+    assert before != []
+    await store.doctor()
+    assert locks(path) == before
+    other = run(OPEN_AND_CLOSE, store.url)
+    other.communicate(timeout=30)
+    assert other.returncode == 0
+    await store.enqueue(jobs("b"))
+    async with handle(store.url, clock) as again:
+        assert {each.id for each in (await again.page(Selection(), 10)).jobs} == {"a", "b"}
 
 
 async def test_normal_durability_is_named_with_what_it_may_cost(url, clock):
