@@ -6,7 +6,17 @@ import pytest
 
 from mulligan.cli.watch import RecordNews
 from mulligan.core.outcome import Done
-from mulligan.core.record import LogLine, Progress, Record, Recording, Records, Step
+from mulligan.core.record import (
+    LogLine,
+    Progress,
+    Record,
+    Recording,
+    Records,
+    Step,
+    line_value,
+    progress_value,
+)
+from mulligan.core.settings import LINE_LIMIT
 from tests.cli.command_line import claim, do, fail, gone, good, new_job, run
 from tests.server.process import server
 
@@ -17,6 +27,10 @@ STEPS = (
     Record("progress", 4, b'{"done":40,"of":100,"note":"resizing"}'),
     Record("checkpoint", 5, b'{"row":40}'),
 )
+WORDY = (
+    Record("log", 1, line_value("x" * LINE_LIMIT)),
+    Record("progress", 2, progress_value(1, 2, "y" * LINE_LIMIT)),
+)
 
 
 @pytest.fixture
@@ -24,10 +38,10 @@ def store(tmp_path):
     return f"sqlite:///{tmp_path}/jobs.db"
 
 
-async def recorded(opened, *, ends="runs"):
+async def recorded(opened, *, ends="runs", records=STEPS):
     await opened.enqueue([new_job("long")])
     [held] = await claim(opened, 1)
-    await opened.record([Recording(held.lease, STEPS)])
+    await opened.record([Recording(held.lease, records)])
     if ends == "done":
         await opened.commit([Done(held.lease, b"1")])
     elif ends == "failed":
@@ -55,6 +69,17 @@ def test_job_as_json_has_them_as_fields(store):
     assert "result" not in shown["steps"][1]
     assert (shown["progress"]["done"], shown["checkpoint"]["value"]) == (40, {"row": 40})
     assert [line["text"] for line in shown["log"]] == ["charged \x1b[31mred"]
+
+
+def test_long_lines_and_notes_are_shown_whole(store):
+    do(store, lambda opened: recorded(opened, ends="done", records=WORDY))
+    shown = json.loads(good("job", "long", "--store", store, "--json"))
+    assert [line["text"] for line in shown["log"]] == ["x" * LINE_LIMIT]
+    assert shown["progress"]["note"] == "y" * LINE_LIMIT
+    assert "UNSET" not in good("job", "long", "--store", store)
+    news = good("watch", "long", "--store", store, "--json")
+    assert "x" * LINE_LIMIT in news
+    assert "y" * LINE_LIMIT in news
 
 
 def test_a_job_that_recorded_nothing_shows_nothing_of_it(store):

@@ -5,8 +5,8 @@ import pytest
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Claim, Lease
 from mulligan.core.outcome import Later, Returned
-from mulligan.core.record import Record, Recording
-from mulligan.core.settings import BATCH_LIMIT, LOG_LIMIT
+from mulligan.core.record import Record, Recording, line_value, progress_value
+from mulligan.core.settings import BATCH_LIMIT, LINE_LIMIT, LOG_LIMIT
 from mulligan.stores.memory import MemoryStore
 from tests.contract.builders import (
     FRESH,
@@ -252,18 +252,25 @@ async def test_records_are_taken_over_from_another_store(store, clock):
     ]
 
 
-async def test_long_values_are_left_out_on_request(store):
+async def test_long_steps_and_checkpoints_are_left_out_on_request_and_lines_and_progress_never(
+    store,
+):
     [claim] = await begin(store, job("a"))
     long = b'"' + b"x" * 300_000 + b'"'
+    text, noted = line_value("☃" * LINE_LIMIT), progress_value(1, 2, "☃" * LINE_LIMIT)
     await store.record([recording(claim, step(1, "long", long), step(2, "short"))])
-    await store.record([recording(claim, checkpoint(3, long))])
+    await store.record([recording(claim, checkpoint(3, long), Record("log", 4, text))])
+    await store.record([recording(claim, Record("progress", 5, noted))])
     found = await store.records("a", 100)
     assert [(each.value, each.size) for each in found] == [
         (None, len(long)),
         (b"1", 1),
         (None, len(long)),
+        (text, len(text)),
+        (noted, len(noted)),
     ]
-    assert [each.value for each in await store.records("a")] == [long, b"1", long]
+    everything = [long, b"1", long, text, noted]
+    assert [each.value for each in await store.records("a")] == everything
 
 
 async def test_a_thousand_steps_are_all_there(store):

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from mulligan.core.checks import DEPTH_LIMIT
 from mulligan.core.errors import InvalidError
 from mulligan.core.record import (
+    SHOWN_LIMIT,
     Checkpoint,
     LogLine,
     Progress,
@@ -18,6 +19,7 @@ from mulligan.core.record import (
     adopted_records,
     checked_value,
     in_order,
+    is_left_out,
     kind_of,
     line_value,
     progress_value,
@@ -69,9 +71,23 @@ def test_of_progress_and_checkpoints_the_newest_stays_and_of_a_step_the_first(
 
 
 def test_records_come_in_order_and_long_values_stay_where_they_are():
-    short, long = Record("log", 1, b"1", token=1, size=1), Record("step", 2, b"22", "b", 1, size=2)
-    assert in_order([long, short], None) == [short, long]
-    assert in_order([long, short], 1) == [short, replace(long, value=None)]
+    line, step = Record("log", 1, b"1", token=1, size=1), Record("step", 2, b"22", "b", 1, size=2)
+    assert in_order([step, line], None) == [line, step]
+    assert in_order([step, line], 1) == [line, replace(step, value=None)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "may_be"), [("step", True), ("checkpoint", True), ("log", False), ("progress", False)]
+)
+def test_only_long_steps_and_checkpoints_are_left_out(kind: RecordKind, may_be):
+    assert is_left_out(kind, SHOWN_LIMIT + 1, SHOWN_LIMIT) == may_be
+    assert not is_left_out(kind, SHOWN_LIMIT, SHOWN_LIMIT)
+    assert not is_left_out(kind, SHOWN_LIMIT + 1, None)
+
+
+def test_a_line_or_progress_without_a_value_is_not_shown():
+    found = shown([Record("log", 1, None, size=9), Record("progress", 2, None, size=9)])
+    assert (found.log, found.progress) == ([], None)
 
 
 def test_the_key_of_a_step_is_that_of_its_job_and_name():

@@ -3,8 +3,10 @@
 import asyncio
 
 import pytest
+from msgspec import UNSET
 
 from mulligan import Delays, Mulligan, Retry, Settings, astep, current_job, step
+from mulligan.core.settings import LINE_LIMIT
 from tests.engine.test_on_every_store import LEASE, working
 
 AT_ONCE = Retry(5, Delays((0,)))
@@ -64,6 +66,29 @@ async def test_recorded_steps_are_handed_to_later_attempts(app):
     assert (records.progress.done, records.progress.of, records.progress.share) == (3, 3, 1.0)
     assert [line.text for line in records.log] == ["attempt 1", "attempt 2", "attempt 3"]
     assert records.checkpoint.value == {"attempt": 3}
+
+
+async def test_lines_and_notes_are_read_whole_and_a_long_result_when_it_is_asked_for(app):
+    text, result = "☃" * LINE_LIMIT, "x" * 5000
+
+    @app.task
+    async def wordy() -> None:
+        job = current_job()
+        job.log(text)
+        job.progress(1, note=text)
+        await astep("download", lambda: result)
+        await job.acheckpoint(result)
+
+    async with working(app):
+        job = await wordy.aenqueue()
+        await job.aresult(timeout=60)
+    short, full = await job.arecords(), await job.arecords(full=True)
+    for found in (short, full):
+        assert [line.text for line in found.log] == [text]
+        assert found.progress.note == text
+    assert (short.steps[0].result, short.checkpoint.value) == (UNSET, UNSET)
+    assert (full.steps[0].result, full.checkpoint.value) == (result, result)
+    assert await asyncio.to_thread(job.records, full=True) == full
 
 
 async def test_a_cancelled_job_ends_at_its_next_record(app):

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from mulligan.core.record import Record, Recording
+from mulligan.core.record import Record, Recording, line_value, progress_value
+from mulligan.core.settings import LINE_LIMIT
 from mulligan.server.events import LISTENERS, JobHubs
 from mulligan.server.problems import Refusal
 from tests.cli.command_line import claim as claim_in_process
@@ -53,6 +54,15 @@ async def test_records_are_shown_without_secrets_and_long_results(client, store,
         "log": [{"at": now, "text": "password=*** was used"}],
         "checkpoint": {"at": now, "size": 9, "value": {"row": 4}},
     }
+
+
+async def test_long_lines_and_notes_are_shown_whole(client, store):
+    claim = await running(store)
+    text = "x" * LINE_LIMIT
+    said = (Record("log", 1, line_value(text)), Record("progress", 2, progress_value(1, 2, text)))
+    await store.record([recording(claim, *said)])
+    shown = await good(client.get("/api/jobs/a/records"))
+    assert ([line["text"] for line in shown["log"]], shown["progress"]["note"]) == ([text], text)
 
 
 async def test_a_job_without_records_and_an_unknown_one(client, store):

@@ -109,20 +109,21 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
         """Its failed and lost attempts, oldest first."""
         return self._app.run(self.ahistory)
 
-    async def arecords(self) -> Records:
+    async def arecords(self, *, full: bool = False) -> Records:
         """What it has recorded so far: steps, progress, log lines, its checkpoint.
 
-        Results of more than 1,024 bytes are left out, and so is such a checkpoint.
+        Unless `full`, results of steps, and a checkpoint, of more than 1,024 bytes are left out.
         """
-        found = await self._app.access.acall(lambda store: store.records(self.id, SHOWN_LIMIT))
+        most = None if full else SHOWN_LIMIT
+        found = await self._app.access.acall(lambda store: store.records(self.id, most))
         return shown(found)
 
-    def records(self) -> Records:
+    def records(self, *, full: bool = False) -> Records:
         """What it has recorded so far: steps, progress, log lines, its checkpoint.
 
-        Results of more than 1,024 bytes are left out, and so is such a checkpoint.
+        Unless `full`, results of steps, and a checkpoint, of more than 1,024 bytes are left out.
         """
-        return self._app.run(self.arecords)
+        return self._app.run(lambda: self.arecords(full=full))
 
     async def asink(self) -> "JobHandle[Any]":
         """The job that gives its result to its sink; it is enqueued when this one is done."""

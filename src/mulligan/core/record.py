@@ -19,7 +19,7 @@ from mulligan.core.settings import LINE_LIMIT, LOG_LIMIT, RECORD_LIMIT
 RecordKind = Literal["step", "progress", "log", "checkpoint"]
 # What became of a recording: `stale` if its lease was lost, and nothing of it was written then.
 RecordVerdict = Literal["recorded", "stale"]
-# Readers who look at steps get values up to so many bytes.
+# Readers get results of steps and checkpoints of at most so many bytes, unless they ask for more.
 SHOWN_LIMIT = 1024
 STEP = "step:"
 LOG = "log:"
@@ -99,12 +99,20 @@ def add_record(kept: dict[str, Record], new: Record) -> None:
             del kept[key]
 
 
+def is_left_out(kind: RecordKind, size: int, most: int | None) -> bool:
+    """Whether a reader of values up to `most` bytes gets a record of this size without its value.
+
+    Only steps and checkpoints may be long. Log lines and progress are always complete.
+    """
+    return most is not None and size > most and kind in ("step", "checkpoint")
+
+
 def in_order(records: Iterable[Record], most: int | None) -> list[Record]:
-    """The records by their order, values of more than `most` bytes left out."""
+    """The records by their order, with the values of steps and checkpoints up to `most` bytes."""
     return [
-        record
-        if most is None or record.size <= most
-        else msgspec.structs.replace(record, value=None)
+        msgspec.structs.replace(record, value=None)
+        if is_left_out(record.kind, record.size, most)
+        else record
         for record in sorted(records, key=lambda record: (record.order, record.key))
     ]
 
@@ -171,20 +179,24 @@ def shown(records: Iterable[Record]) -> Records:
     checkpoint: Checkpoint | None = None
     for record in records:
         try:
-            value = UNSET if record.value is None else decode_json(record.value)
             match record.kind:
                 case "step":
-                    steps.append(Step(record.name, record.at, record.size, value))
+                    steps.append(Step(record.name, record.at, record.size, value_of(record)))
                 case "log":
-                    lines.append(LogLine(record.at, str(value)))
+                    lines.append(LogLine(record.at, str(decode_json(record.value or b""))))
                 case "checkpoint":
-                    checkpoint = Checkpoint(record.at, record.size, value)
+                    checkpoint = Checkpoint(record.at, record.size, value_of(record))
                 case _:
                     said = decode_progress(record.value or b"")
                     progress = msgspec.structs.replace(said, at=record.at)
         except UNREADABLE:
             continue
     return Records(steps, progress, lines, checkpoint)
+
+
+def value_of(record: Record) -> Any:
+    """The value of a step or checkpoint; UNSET where the reader left it out."""
+    return UNSET if record.value is None else decode_json(record.value)
 
 
 # -- what may be recorded ----------------------------------------------------------------------

@@ -212,7 +212,11 @@ class ReaderStore(Protocol):
         """
 
     async def records(self, job: str, most: int | None = None) -> list[Record]:
-        """What the job has recorded, oldest first; values over `most` bytes are left out."""
+        """What the job has recorded, oldest first.
+
+        Steps and checkpoints of more than `most` bytes have no value. Log lines and progress are
+        always complete.
+        """
 
     async def history(self, job: str) -> list[Attempt]:
         """Its failed and lost attempts, the newest 50, oldest first, across replays."""

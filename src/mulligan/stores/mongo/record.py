@@ -180,7 +180,7 @@ async def records_of(connection: Connection, doc: Doc, most: int | None) -> list
 
 
 async def steps_of(connection: Connection, number: Any, most: int | None) -> list[Record]:
-    """The steps of the job with this number, in order; without values that are too long."""
+    """The steps of the job with this number, in order; without values of more than `most` bytes."""
     query: Doc = {"of": number}
     found = []
     if most is not None:

@@ -2,7 +2,15 @@
 
 from collections.abc import Sequence
 
-from mulligan.core.record import STEP, Record, Recording, RecordVerdict, adopted_records, kind_of
+from mulligan.core.record import (
+    STEP,
+    Record,
+    Recording,
+    RecordVerdict,
+    adopted_records,
+    is_left_out,
+    kind_of,
+)
 from mulligan.stores.redis.connection import Run, Value
 from mulligan.stores.redis.fields import float_text, token_texts
 
@@ -23,8 +31,7 @@ def records_of(cells: Sequence[bytes | int], most: int | None) -> list[Record]:
     for key, head, size, value in zip(*[iter(cells)] * 4, strict=True):
         kind, name = kind_of(bytes_text(key) + (":" if key == b"log" else ""))
         token, number, at = bytes_text(head).split()
-        left_out = most is not None and int(size) > most
-        given = None if left_out else value
+        given = None if is_left_out(kind, int(size), most) else value
         found.append(Record(kind, int(number), given, name, int(token), float(at), int(size)))
     return sorted(found, key=lambda each: (each.order, each.key))
 

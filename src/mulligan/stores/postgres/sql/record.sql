@@ -54,13 +54,15 @@ BEGIN
 END
 $$;
 
--- records(id, most): what the job has recorded, oldest first; values of more than `most` bytes are
--- left out, none if it is NULL.
+-- records(id, most): what the job has recorded, oldest first; steps and checkpoints of more than
+-- `most` bytes have no value, unless it is NULL.
 CREATE FUNCTION records(in_id text, most integer)
 RETURNS TABLE (key text, token bigint, number integer, at bigint, value bytea, size integer)
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT r.key, r.token, r.number, r.at,
-           CASE WHEN most IS NULL OR octet_length(r.value) <= most THEN r.value END,
+           CASE WHEN most IS NULL OR octet_length(r.value) <= most
+                     OR NOT (r.key = 'checkpoint' OR starts_with(r.key, 'step:'))
+                THEN r.value END,
            octet_length(r.value)
     FROM recorded r WHERE r.job = in_id ORDER BY r.token, r.number, r.key
 $$;

@@ -25,11 +25,14 @@ WHERE job = :job AND key < (
 ) AND key >= 'log:'
 
 -- name: list
--- :job, and the length of the longest value to give (:most), or NULL
+-- :job, and the length of the longest step or checkpoint to give (:most), or NULL
 -- gives (key, token, number, at, value or NULL, its length), oldest first
 SELECT
     key, token, number, at,
-    CASE WHEN :most IS NULL OR length(value) <= :most THEN value END, length(value)
+    CASE WHEN :most IS NULL OR length(value) <= :most
+              OR NOT (key = 'checkpoint' OR key GLOB 'step:*')
+         THEN value END,
+    length(value)
 FROM recorded
 WHERE job = :job
 ORDER BY token, number, key
