@@ -22,7 +22,7 @@ async def examine(connection: Connection, wakeup: Wakeup) -> list[Finding]:
     missing = [
         f"{collection.name}.{each.document['name']}"
         for collection, indexes in wanted
-        for each in await schema.missing_from(collection, indexes)
+        for each in schema.missing_from(await schema.indexes_of(collection), indexes)
     ]
     if missing:
         remedy = "run: mulligan migrate"

@@ -1,5 +1,6 @@
 """The layout of the documents, and the indexes, each for one question that is often asked."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pymongo import ASCENDING, DESCENDING, IndexModel
@@ -36,9 +37,10 @@ ODD = (
 )
 # No two of a collection are on the same fields: before MongoDB 5 filters do not tell them apart.
 INDEXES = (
-    index("status_created", "status", "created_at"),
-    index("next_retry", "next_retry_at"),
-    index("status_updated", "status", "updated_at"),
+    # The names that MongoDB gives by itself: a program that creates the same ones finds them there.
+    index("status_1_created_at_1", "status", "created_at"),
+    index("next_retry_at_1", "next_retry_at"),
+    index("status_1_updated_at_1", "status", "updated_at"),
     index(
         "pending",
         "mulligan.lane",
@@ -121,24 +123,42 @@ def wanted(connection: Connection) -> list[tuple[Collection, tuple[IndexModel, .
 async def ensure(collection: Collection, indexes: tuple[IndexModel, ...]) -> None:
     """Create the indexes that are missing; another process may be doing the same."""
     for left in reversed(range(TRIES)):
+        there = await indexes_of(collection)
+        if not (missing := missing_from(there, indexes)):
+            break
+        taken = {each["name"] for each in there}
         try:
-            if missing := await missing_from(collection, indexes):
-                await collection.create_indexes(missing)
+            await collection.create_indexes([with_free_name(each, taken) for each in missing])
             break
         except OperationFailure:
             if not left:
                 raise
 
 
-async def missing_from(collection: Collection, indexes: tuple[IndexModel, ...]) -> list[IndexModel]:
-    """Those of the indexes that the collection lacks."""
-    there = await names_of(collection)
-    return [each for each in indexes if each.document["name"] not in there]
+def with_free_name(wanted: IndexModel, taken: set[str]) -> IndexModel:
+    """The index, under a longer name where another program has an index of this name."""
+    document = wanted.document
+    if document["name"] not in taken:
+        return wanted
+    options = {name: value for name, value in document.items() if name not in ("name", "key")}
+    return IndexModel(document["key"], name=f"mulligan_{document['name']}", **options)
 
 
-async def names_of(collection: Collection) -> set[str]:
-    """The names of the indexes that the collection has."""
+def missing_from(there: Sequence[Doc], indexes: tuple[IndexModel, ...]) -> list[IndexModel]:
+    """Return the indexes that are not among these, whoever created those and named them."""
+    present = [identity(each) for each in there]
+    return [each for each in indexes if identity(each.document) not in present]
+
+
+def identity(index: Mapping[str, Any]) -> tuple[list[tuple[str, Any]], bool, Any]:
+    """Return what an index answers and forbids: its fields, its uniqueness and its filter."""
+    fields = list(index["key"].items())
+    return fields, bool(index.get("unique")), index.get("partialFilterExpression")
+
+
+async def indexes_of(collection: Collection) -> list[Doc]:
+    """Return the indexes that the collection has."""
     try:
-        return {str(each["name"]) async for each in await collection.list_indexes()}
+        return [dict(each) async for each in await collection.list_indexes()]
     except OperationFailure:  # the collection does not exist yet
-        return set()
+        return []
