@@ -1,11 +1,16 @@
-"""Requests that never arrive, over real sockets: before anybody has shown a token."""
+"""Clients that keep the server waiting, over real sockets: before anybody has shown a token."""
 
 import json
+import select
 import socket
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
+from uvicorn import Config
+from uvicorn.server import ServerState
 
+from mulligan.server.connections import LEAST_READ, address_of, bounded
 from tests.cli.command_line import refused
 from tests.server.process import LONGEST_WAIT, client_of, server
 from tests.server.test_serve import peer
@@ -14,6 +19,12 @@ STORE = ("--store", "memory://")
 SOON = ("--request-timeout", "0.2")
 TOKEN = "t" * 32
 HEAD = b"POST /api/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+@pytest.fixture
+def stack():
+    with ExitStack() as it:
+        yield it
 
 
 @pytest.fixture
@@ -26,6 +37,29 @@ def tokens(tmp_path):
 
 def connected(address):
     return socket.create_connection(peer(address), timeout=LONGEST_WAIT)
+
+
+def connected_from(address, host):
+    """A connection from another address of this machine."""
+    source = (host, 0)
+    return socket.create_connection(peer(address), timeout=LONGEST_WAIT, source_address=source)
+
+
+def ask_and_never_read(address):
+    """Ask for a file many times and read nothing of it."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(LONGEST_WAIT)
+    connection.connect(peer(address))
+    connection.sendall(b"GET /style.css HTTP/1.1\r\nHost: localhost\r\n\r\n" * 300)
+    return connection
+
+
+def closed_by_server(connection):
+    """Wait, without reading, until the server closes the connection."""
+    poll = select.poll()
+    poll.register(connection, 0)
+    return bool(poll.poll(LONGEST_WAIT * 1000))
 
 
 def answer(connection):
@@ -99,6 +133,88 @@ def test_an_answer_may_take_as_long_as_it_takes():
             assert client.get("/api/status").status_code == 200
 
 
+def test_an_answer_that_is_not_read_is_not_waited_for():
+    with server(*STORE, *SOON) as (address, _), ExitStack() as stack:
+        for each in [stack.enter_context(ask_and_never_read(address)) for _ in range(5)]:
+            assert closed_by_server(each)
+
+
+def test_of_too_many_connections_those_that_do_not_read_make_room():
+    with (
+        server(*STORE, "--request-timeout", "1000", "--max-connections", "3") as (address, _),
+        ExitStack() as stack,
+    ):
+        unread = [stack.enter_context(ask_and_never_read(address)) for _ in range(3)]
+        with client_of(address) as client:
+            assert client.get("/healthz").status_code == 200
+        assert closed_by_server(unread[0])
+
+
+class Unread:
+    """A transport whose client has left `size` bytes unread."""
+
+    def __init__(self, of):
+        self.size = 0
+        self.aborted = False
+        self.socket = of
+
+    def get_extra_info(self, name):
+        return self.socket if name == "socket" else None
+
+    def set_write_buffer_limits(self, high):
+        assert high == 0
+
+    def get_write_buffer_size(self):
+        return self.size
+
+    def abort(self):
+        self.aborted = True
+
+
+class Timers:
+    """A loop that keeps what it is told to call later."""
+
+    def __init__(self):
+        self.calls = []
+
+    def call_later(self, _, call):
+        self.calls.append(call)
+        return self
+
+    def cancel(self):
+        self.calls.pop()
+
+
+@pytest.mark.parametrize(("read", "aborted"), [(LEAST_READ, False), (LEAST_READ - 1, True)])
+def test_a_client_that_goes_on_reading_has_time(read, aborted, stack):
+    loop: Any = Timers()
+    transport: Any = Unread(stack.enter_context(socket.socket()))
+    config = Config("builtins:print", log_config=None)
+    connection = bounded(1.0, 9)(config, ServerState(), {}, loop)
+    connection.connection_made(transport)
+    transport.size = 10 * LEAST_READ
+    connection.pause_writing()
+    for _ in range(3):
+        transport.size -= LEAST_READ
+        loop.calls.pop()()
+        assert not transport.aborted
+    transport.size -= read
+    loop.calls.pop()()
+    assert (transport.aborted, len(loop.calls)) == (aborted, 0 if aborted else 1)
+
+
+@pytest.mark.parametrize("withheld", [HEAD + b"Content-Length: 9\r\n\r\n{", HEAD + b"\r\n"])
+def test_a_refused_request_closes_its_connection(tokens, withheld):
+    with (
+        server(*STORE, "--request-timeout", "1000", *tokens) as (address, _),
+        connected(address) as slow,
+    ):
+        slow.sendall(withheld)
+        refusal = answer(slow)
+        assert refusal.startswith(b"HTTP/1.1 401 ")
+        assert b"\r\nconnection: close\r\n" in refusal.lower()
+
+
 def test_of_too_many_connections_the_one_that_sends_longest_makes_room():
     with server(*STORE, "--max-connections", "3") as (address, _), ExitStack() as stack:
         halves = []
@@ -122,6 +238,35 @@ def test_a_connection_too_many_is_refused_where_all_others_are_in_use():
         assert next(lines) == "event: snapshot"
         with connected(address) as late:
             assert answer(late).startswith(b"HTTP/1.1 503 ")
+
+
+def test_an_address_with_more_than_its_share_makes_room_for_another():
+    listen = b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with server(*STORE, "--max-connections", "3") as (address, _), ExitStack() as stack:
+        held = [stack.enter_context(connected(address)) for _ in range(3)]
+        for each in held:
+            each.sendall(listen)
+            assert each.recv(15) == b"HTTP/1.1 200 OK"
+        other = stack.enter_context(connected_from(address, "127.0.0.2"))
+        other.sendall(listen)
+        assert other.recv(15) == b"HTTP/1.1 200 OK"
+        answer(held[2])  # ends
+        with connected_from(address, "127.0.0.2") as late:
+            assert answer(late).startswith(b"HTTP/1.1 503 ")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("10.0.0.1", "10.0.0.2", False),
+        ("::ffff:10.0.0.1", "::ffff:10.0.0.2", False),
+        ("2001:db8::1", "2001:db8::2:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2%eth1", True),
+    ],
+)
+def test_the_addresses_of_one_network_share(one, other, same):
+    assert (address_of(one) == address_of(other)) is same
 
 
 @pytest.mark.parametrize(

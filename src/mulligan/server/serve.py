@@ -14,7 +14,7 @@ from mulligan.app import Mulligan
 from mulligan.core.errors import InvalidError, MulliganError
 from mulligan.server.application import make_application
 from mulligan.server.bodies import REQUEST_WITHIN
-from mulligan.server.connections import MAX_CONNECTIONS, bounded
+from mulligan.server.connections import MAX_CONNECTIONS, ClosesRefused, bounded
 from mulligan.server.guard import Guard, is_loopback
 from mulligan.server.redaction import Redaction
 from mulligan.server.service import Service
@@ -25,6 +25,8 @@ log = logging.getLogger("mulligan.server")
 # How long requests under way may take when the server stops.
 STOP_WITHIN = 10
 BACKLOG = 2048
+# What the system keeps of the answers to one client that does not read: memory that is not ours.
+SEND_BUFFER = 256 * 1024
 
 
 class ServerOptions(Struct, frozen=True):
@@ -56,13 +58,15 @@ def bind(options: ServerOptions) -> socket.socket:
     """The listening socket; refuses an address that is in use or not this machine's."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:
-        return socket.create_server((options.host, options.port), family=family, backlog=BACKLOG)
+        made = socket.create_server((options.host, options.port), family=family, backlog=BACKLOG)
     except OSError as error:
         reason = (error.strerror or str(error)).partition(" (while ")[0]
         raise MulliganError(
             f"cannot listen on {options.host} port {options.port}: {reason};"
             " choose another --host or --port"
         ) from error
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)  # its connections inherit it
+    return made
 
 
 def url_of(listening: socket.socket) -> str:
@@ -121,7 +125,7 @@ async def run(
         request_within=options.request_within,
     )
     config = uvicorn.Config(
-        make_application(service),
+        ClosesRefused(make_application(service)),
         access_log=False,
         http=bounded(options.request_within, options.max_connections),
         lifespan="off",
