@@ -7,10 +7,12 @@ from contextlib import contextmanager
 import pytest
 from msgspec.structs import replace
 
-from mulligan import Adaptive, Delays, Fail, Mulligan, Retry, StoreError
+from mulligan import Adaptive, Delays, Fail, Mulligan, Retry, StoreError, current_job
+from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.job import NewJob
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Outcome, Verdict
+from mulligan.core.record import shown
 from mulligan.engine.worker import Engine
 from mulligan.stores.memory import MemoryStore
 from tests.engine.real_engine import QUICK, ended, engine, found, until, worker_of
@@ -202,6 +204,66 @@ async def test_an_outcome_that_cannot_be_stored_does_not_hold_up_the_others(app,
         assert await ended(store, *(job.id for job in others)) == ["done"] * 20
         store.refuses = ""  # there is room again
         assert (await ended(store, "bad"))[0] in ("cancelled", "done")
+
+
+class Full(MemoryStore):
+    """A store that takes nothing of running attempts until there is room."""
+
+    error: Exception
+    is_full = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: list[str] = []
+
+    async def record(self, recordings):
+        self._refuse("record")
+        return await super().record(recordings)
+
+    async def commit(self, outcomes):
+        self._refuse("commit")
+        return await super().commit(outcomes)
+
+    def _refuse(self, what: str) -> None:
+        if self.is_full:
+            self.refused.append(what)
+            raise self.error
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize(
+    ("error", "refused", "kept"),
+    [
+        (StoreUnavailableError("the disk is full"), "record", ["charged the card"]),
+        (StoreError("refused"), "commit", []),
+    ],
+)
+async def test_an_attempt_that_noted_something_keeps_its_outcome(app, error, refused, kept, fails):
+    """Notes wait for a store that is full; those that a store refuses hold up no outcome."""
+    store = Full()
+    store.error = error
+    runs = []
+
+    @app.task(retry=Retry(0))
+    async def charge() -> str:
+        runs.append(1)
+        current_job().log("charged the card")
+        if fails:
+            raise ValueError("no")
+        return "charged"
+
+    async def is_refused() -> bool:
+        return store.refused.count(refused) > 1
+
+    job = charge.call().job
+    await store.enqueue([job])
+    async with engine(app, store):
+        await until(is_refused)
+        store.is_full = False
+        assert await ended(store, job.id) == ["failed" if fails else "done"]
+    assert runs == [1]
+    assert [each.type for each in await store.history(job.id)] == ["ValueError"] * fails
+    assert [each.text for each in shown(await store.records(job.id)).log] == kept
 
 
 def test_a_store_that_cannot_tell_the_depth_does_not_cost_an_attempt(app):

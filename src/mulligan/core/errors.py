@@ -27,7 +27,7 @@ class StoreError(MulliganError):
 
 
 class StoreUnavailableError(StoreError):
-    """The store cannot be reached now; trying again later may help."""
+    """The store cannot be reached now, or its disk is full; trying again later may help."""
 
 
 class ShardAwayError(StoreUnavailableError):

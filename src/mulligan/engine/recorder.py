@@ -91,10 +91,14 @@ class Recorder:
         return NOTHING_SPENT if attempt is None else attempt.spent
 
     async def finish(self, claim: Claim) -> None:
-        """The attempt is over: what it noted is stored before its outcome. Raises LeaseLost."""
+        """The attempt is over: store its notes before its outcome. Raises LeaseLost.
+
+        Notes that the store refuses are lost, the outcome is not.
+        """
         attempt = self.attempts.get(claim.lease)
         if attempt is not None:
-            await attempt.flush()
+            with contextlib.suppress(Exception):
+                await attempt.flush()
             self.forget(claim)
 
     def forget(self, claim: Claim) -> None:

@@ -8,6 +8,7 @@ from redis.asyncio import Redis
 from mulligan.core.counts import Count
 from mulligan.core.errors import StoreError, StoreUnavailableError
 from mulligan.core.health import CLOSED, Breaker
+from mulligan.core.record import Record, Recording
 from mulligan.stores.redis import RedisStore
 from mulligan.stores.redis.errors import AnswerError, explain
 from mulligan.stores.redis.url import read_url
@@ -120,6 +121,8 @@ async def test_a_full_server_refuses_new_jobs_whole_and_lets_work_finish(own_ser
             await store.enqueue([job("d"), job("e", unique_key="u", delay=5.0)])
         assert await client.dbsize() == size
         assert await store.get("d") is None
+        notes = (Record("step", 1, b"1", "charge"), Record("log", 2, b'"charged"'))
+        assert await store.record([Recording(first.lease, notes)]) == ["recorded"]
         assert await store.commit([done(first, None, job("next"))]) == ["written"]
         second = await start(store)
         assert await store.commit([again(second)]) == ["written"]

@@ -60,7 +60,8 @@ async def test_a_full_disk_writes_nothing_and_the_store_goes_on(store):
     pages = await pragma(store, "page_count")
     await pragma(store, f"max_page_count = {pages + 2}")
     large = [job(f"large {i}", body=body(notes="x" * 5_000)) for i in range(100)]
-    with pytest.raises(StoreError, match="the disk is full, and nothing was written; make room"):
+    full = "the disk is full, and nothing was written; make room"
+    with pytest.raises(StoreUnavailableError, match=full):
         await store.enqueue(large)
     [claimed] = (await claim(store, demand=10)).claims
     assert await store.commit([done(claimed)]) == ["written"]

@@ -234,11 +234,12 @@ def meaning(error: sqlite3.Error, path: str) -> StoreError:
         folder = Path(path).parent
         hint = "check its permissions" if folder.is_dir() else f"create the folder {folder}"
         return StoreUnavailableError(f"{path} cannot be opened; {hint}")
+    if name == "SQLITE_FULL":
+        return StoreUnavailableError(f"{path}: the disk is full, and nothing was written; make room")
     return StoreError(f"{path}{_REMEDIES.get(name, f': {error}')}")
 
 
 _REMEDIES = {
-    "SQLITE_FULL": ": the disk is full, and nothing was written; make room",
     "SQLITE_NOTADB": " is not a SQLite database; name another file",
     "SQLITE_CORRUPT": " is damaged; restore it from a backup",
     "SQLITE_READONLY": " cannot be written; check the permissions of the file and its folder",

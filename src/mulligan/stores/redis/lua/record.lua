@@ -7,7 +7,7 @@
 -- include: base, memory, records
 -- include: find_leases
 
-stop_when_full()
+go_on_when_full()
 
 local function token_held(id)
   local text = call('HGET', running_key(ARGV[2]), id) or find_lease(id)
