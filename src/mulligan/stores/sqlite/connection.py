@@ -235,7 +235,8 @@ def meaning(error: sqlite3.Error, path: str) -> StoreError:
         hint = "check its permissions" if folder.is_dir() else f"create the folder {folder}"
         return StoreUnavailableError(f"{path} cannot be opened; {hint}")
     if name == "SQLITE_FULL":
-        return StoreUnavailableError(f"{path}: the disk is full, and nothing was written; make room")
+        said = "the disk is full, and nothing was written; make room"
+        return StoreUnavailableError(f"{path}: {said}")
     return StoreError(f"{path}{_REMEDIES.get(name, f': {error}')}")
 
 
