@@ -248,3 +248,44 @@ def test_a_delay_that_outlasts_the_expiry_of_its_task_is_refused(app):
     with pytest.raises(InvalidError, match="would always expire"):
         ask.using(run_after=datetime.now(UTC) + timedelta(hours=1)).call()
     assert ask.using(run_after=datetime.now(UTC) - timedelta(hours=1)).call().job.delay == 0
+
+
+def test_a_function_of_the_arguments_is_the_unique_key_of_each_call(app):
+    @app.task(unique_key=lambda number, *, draft=False: None if draft else f"doc-{number}")
+    def index(number: int, *, draft: bool = False) -> int:
+        return number
+
+    with app.testing() as t:
+        jobs = app.enqueue_many(index.call(number) for number in (1, 2, 1))
+        assert [job.created for job in jobs] == [True, True, False]
+        assert [job.info().unique_key for job in jobs] == ["doc-1", "doc-2", "doc-1"]
+        drafts = [index.enqueue(1, draft=True) for _ in range(2)]
+        assert [job.info().unique_key for job in drafts] == [None, None]
+        t.drain()
+        assert index.enqueue(1).created
+
+
+def test_the_unique_key_of_a_chain_may_be_a_function_of_its_first_arguments(app):
+    @app.task
+    def index(number: int) -> int:
+        return number
+
+    chain = (index | index).using(unique_key=lambda number: f"doc-{number}")
+    with app.testing() as t:
+        assert [chain.enqueue(number).created for number in (1, 2, 1)] == [True, True, False]
+        t.drain()
+        assert chain.enqueue(1).created
+
+
+def test_a_call_is_debounced_under_the_key_that_its_arguments_make(app):
+    ran: list[tuple[int, str]] = []
+
+    @app.task(unique_key=lambda number, _: f"doc-{number}", debounce=5)
+    def index(number: int, text: str) -> None:
+        ran.append((number, text))
+
+    with app.testing() as t:
+        for number, text in ((1, "a"), (2, "b"), (1, "c")):
+            index.enqueue(number, text)
+        t.drain()
+    assert sorted(ran) == [(1, "c"), (2, "b")]

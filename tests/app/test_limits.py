@@ -249,6 +249,19 @@ def test_a_cost_that_makes_no_sense_is_refused_inside_the_task(app):
         assert "cost -5 of limit 'tokens'" in job.info().last_failure_reason
 
 
+@pytest.mark.parametrize("pool", [None, "process"])
+def test_what_is_spent_of_a_limit_that_nobody_declared_is_refused_inside_the_task(app, pool):
+    @app.task(limits="one", retry=Retry(0), pool=pool)
+    def ask() -> None:
+        current_job().spend("tenant:acme", 5)
+        current_job().spend("token", 5)
+
+    with app.testing() as t:
+        job = ask.enqueue()
+        t.drain()
+        assert "limit 'token' is not declared; say app.limit(" in job.info().last_failure_reason
+
+
 def test_explain_says_which_limit_has_no_room_and_when_it_will(app):
     ask, _ = note_starts(app, limits="minute")
     with app.testing(concurrency=10) as t:

@@ -183,7 +183,7 @@ def test_a_call_that_cannot_be_scheduled_is_refused(app, report):
     with app.testing():
         with pytest.raises(InvalidError, match="is no call; give one"):
             app.schedules.put("acme", report, every=5)
-        with pytest.raises(InvalidError, match="task 'foreign' is not one of report"):
+        with pytest.raises(InvalidError, match="call of task foreign belongs to another app"):
             app.schedules.put("acme", foreign.call(), every=5)
         with pytest.raises(InvalidError, match="its call has a delay of 5 s"):
             app.schedules.put("acme", report.using(delay=5).call(1), every=5)

@@ -122,3 +122,74 @@ def test_a_wait_takes_seconds(double):
 def test_the_reason_of_a_cancellation_is_text(double):
     with pytest.raises(InvalidError, match="reason 5 must be text, not int"):
         double.enqueue(1).cancel(5)
+
+
+@pytest.mark.parametrize(
+    "enqueue",
+    [
+        lambda app, call, total: app.enqueue_many([call]),
+        lambda app, call, total: app.gather([call], total),
+        lambda app, call, total: app.gather_call([call], total),
+        lambda app, call, total: app.gather([app.gather_call([call], total)], total),
+        lambda app, call, total: app.schedules.put("daily", call, every=60),
+    ],
+)
+def test_a_call_of_another_app_is_refused_whole(app, enqueue):
+    ran: list[int] = []
+
+    @app.task
+    def total(numbers: list[int]) -> int:
+        return sum(numbers)
+
+    other = Mulligan("memory://")
+
+    @other.task
+    def double(number: int) -> int:
+        ran.append(number)
+        return 2 * number
+
+    words = "a call of task double belongs to another app, with the store memory://;"
+    with app.testing() as t, other.testing() as u:
+        with pytest.raises(InvalidError, match=re.escape(words)):
+            enqueue(app, double.call(1), total)
+        t.drain()
+        assert t.jobs() == u.jobs() == []
+        assert not ran
+
+
+def test_a_task_of_another_app_gathers_nothing(app, double):
+    other = Mulligan("memory://")
+
+    @other.task
+    def total(numbers: list[int]) -> int:
+        return sum(numbers)
+
+    words = "a call of task total belongs to another app"
+    with app.testing(), pytest.raises(InvalidError, match=words):
+        app.gather([double.call(1)], total)
+
+
+@pytest.mark.parametrize("key", ["doc-{number}", "doc-{}", "doc-{0}", "{number:>5}", "{order.id}"])
+def test_braces_in_the_unique_key_of_a_task_are_refused(app, key):
+    with pytest.raises(InvalidError, match="nothing fills in braces"):
+        app.task(unique_key=key)
+
+
+def test_a_placeholder_in_the_unique_key_of_a_call_is_refused(app, double):
+    words = "give a function of the arguments, such as unique_key=lambda number: "
+    for made in (double, double | double):
+        with pytest.raises(InvalidError, match=words):
+            made.using(unique_key="doc-{number}")
+    with app.testing():
+        job = double.using(unique_key='doc-{"filter":{}}').enqueue(1)
+        assert job.info().unique_key == 'doc-{"filter":{}}'
+
+
+@pytest.mark.parametrize("value", [5, "", "x" * 200])
+def test_a_function_must_return_a_unique_key(app, value):
+    @app.task(unique_key=lambda number: value)
+    def index(number: int) -> None:
+        pass
+
+    with app.testing(), pytest.raises(InvalidError, match="unique_key"):
+        index.enqueue(1)

@@ -28,6 +28,7 @@ from mulligan.core.limits import (
     charge,
     check_costs,
     check_limit_name,
+    check_spent,
     costs_of,
     costs_text,
     counted_at,
@@ -126,6 +127,12 @@ def test_names_of_limits_may_be_families_but_not_those_of_jobs():
             check("")
     assert costs_of(costs_text(check_costs({"b": 2, "a": 1}))) == (("a", 1), ("b", 2))
     assert (costs_text({}), costs_of(None)) == (None, ())
+
+
+def test_an_attempt_spends_of_declared_limits_and_of_those_of_its_job():
+    check_spent(["tokens", "tenant:acme"], costs_text({"tokens": 1}), ["tenant:*"])
+    with pytest.raises(InvalidError, match="limit 'token' is not declared"):
+        check_spent(["tokens", "token"], costs_text({"tokens": 1}), ["tenant:*"])
 
 
 def test_the_name_itself_covers_and_else_the_longest_family():

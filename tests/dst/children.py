@@ -4,7 +4,7 @@ The pool around them is the real one; only forking and talking to a child are si
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar, copy_context
 from typing import Any, cast
 
@@ -112,6 +112,8 @@ class Child(ChildProcess):
 
 class Asked:
     """The records of the one attempt that a child runs, which its worker keeps."""
+
+    limits: Collection[str] = ()
 
     def __init__(self, records: Callable[[], TaskRecords]) -> None:
         self._records = records

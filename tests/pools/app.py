@@ -66,6 +66,7 @@ def pooled(queue: str = "pool", **options: Any) -> Callable[..., Callable[..., A
 def make(url: str) -> Mulligan:
     """The app on a store."""
     made = Mulligan(url, settings=SETTINGS)
+    made.limit("tokens", rate=1000, per=60)
     for function, options in DECLARED:
         made.task(**options)(function)
     return made
@@ -240,6 +241,12 @@ async def in_async_steps(file: str) -> list[object]:
 def steps_twice() -> None:
     for _ in range(2):
         step("one", int)
+
+
+@pooled(retry=ONCE)
+def spends(limit: str) -> str:
+    current_job().spend(limit, 5)
+    return limit
 
 
 @pooled(retry=ONCE, soft_timeout=0.3, timeout=60)

@@ -47,6 +47,15 @@ async def test_what_a_worker_refuses_is_refused_in_the_child(app):
             await job.aresult(timeout=TIMEOUT)
 
 
+async def test_a_child_spends_only_of_limits_that_are_declared(app):
+    async with working(app):
+        job = await app.tasks["spends"].aenqueue("tokens")
+        assert await job.aresult(timeout=TIMEOUT) == "tokens"
+        job = await app.tasks["spends"].aenqueue("token")
+        with pytest.raises(Exception, match="limit 'token' is not declared"):
+            await job.aresult(timeout=TIMEOUT)
+
+
 async def test_a_soft_timeout_interrupts_no_exchange_with_the_worker(app):
     async with working(app):
         for _ in range(3):

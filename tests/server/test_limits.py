@@ -106,6 +106,17 @@ async def test_what_a_worker_has_spent_is_charged_once(client, limited):
     assert (await good(client.get("/api/limits/tokens")))["used"] == 80
 
 
+async def test_what_is_spent_of_a_limit_that_nobody_has_set_is_refused(client, limited):
+    await limited.enqueue([job("a", {"tokens": 10})])
+    worker = await join(client)
+    leases = await take(client, worker)
+    bad = {"worker": worker, "jobs": [leases["a"] | {"spent": {"token": 70}}]}
+    await refused(client.post("/worker/ack", json=bad), 422, "limit 'token' is not declared")
+    await limited.set_limit("token", Limit(rate=100), declared=False)
+    assert (await good(client.post("/worker/ack", json=bad)))["jobs"][0]["outcome"] == "done"
+    assert (await good(client.get("/api/limits/token")))["used"] == 70
+
+
 async def test_one_that_was_told_to_come_back_later_pauses_the_limit(client, limited):
     await limited.enqueue([job("a", {"openai": 1}), job("b", {"openai": 1})])
     worker = await join(client, concurrency=1)

@@ -1,6 +1,7 @@
 """Chains: each task takes the result of the one before."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import (
     TYPE_CHECKING,
@@ -17,6 +18,7 @@ from typing import (
 from msgspec.structs import replace
 
 from mulligan.app.handle import JobHandle
+from mulligan.app.limits import refuse_template
 from mulligan.app.options import Placement, UsingOptions, checked
 from mulligan.app.partial import NOTHING_BOUND, Bound, BoundTask, stage_name
 from mulligan.app.stages import ChainHandle, found_chain
@@ -130,19 +132,21 @@ class Chain(Generic[P, R]):
         connection = options.pop("connection", self.connection)
         first = self.parts[0]
         placement = replace(first.placement, **checked(options, self.app.settings.lease))
+        refuse_template(placement.unique_key, first.task.signature.parameters)
         return Chain([first._replace(placement=placement), *self.parts[1:]], connection)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Prepared[Any]:
         """The call as a value, for `enqueue_many`, which returns a handle on the first job only."""
         first = self.parts[0]
         whole = first.bound.kwargs | kwargs
-        return Prepared(
-            first.task.new_job(first.placement, (*first.bound.args, *args), whole, self._flow)
-        )
+        every = (*first.bound.args, *args)
+        placement = first.placement.of_call(every, whole)
+        flow = partial(self._flow, key=placement.unique_key)
+        return Prepared(first.task.new_job(placement, every, whole, flow), self.app)
 
-    def _flow(self, root: str) -> Flow:
+    def _flow(self, root: str, key: Any) -> Flow:
+        """Return the flow of the chain, whose jobs hold the unique key."""
         first, *rest = self.parts
-        key = first.placement.unique_key
         if key is not None and self.parts[-1].each:
             raise InvalidError(
                 f"{self!r} has unique_key {key!r}, which its last job would hold, and it ends in"
@@ -181,14 +185,14 @@ class Chain(Generic[P, R]):
 
     async def _send(self, call: Prepared[Any]) -> ChainHandle[R]:
         first = JobHandle[Any](self.app, *await self.app.asend_one(call.job))
-        flow = self._flow(call.job.id)
+        flow = self._flow(call.job.id, call.job.unique_key)
         if self._may_differ(first):
             flow = await self.app.access.acall(lambda store: found_chain(store, first.id, flow))
         return ChainHandle(self.app, flow.root, first.created, flow)
 
     def _uncommitted(self, call: Prepared[Any], first: JobHandle[Any]) -> ChainHandle[R]:
         """The handle on a chain that is not committed yet; later looks find what differs."""
-        flow = self._flow(call.job.id)
+        flow = self._flow(call.job.id, call.job.unique_key)
         return ChainHandle(self.app, first.id, first.created, flow, self._may_differ(first))
 
     def _may_differ(self, first: JobHandle[Any]) -> bool:

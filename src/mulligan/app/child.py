@@ -48,6 +48,7 @@ def load(setup: Setup) -> "Serve":
             lifespan=lifespan,
             log_level=setup.log_level,
             tracing=app.tracing,
+            limits=app.declared_limits,
         ).serve()
 
     return serve

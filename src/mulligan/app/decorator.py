@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 from msgspec.structs import replace
 
 from mulligan.app.chain import check_call, check_follower, part_of
+from mulligan.app.limits import refuse_template
 from mulligan.app.options import Options, Placement, checked
 from mulligan.app.partial import BoundTask, Partial
 from mulligan.app.result_gate import gate_of
@@ -64,6 +65,7 @@ class TaskDecorator:
         on_dead = options.pop("on_dead", None)
         sink = options.pop("sink", None)
         placement = replace(Placement(), **checked(options, app.settings.lease, TASK_ONLY))
+        refuse_template(placement.unique_key)
         if self._accept not in (None, False) or transactional:
             placement = replace(placement, gated=True)
         if sink is not None:

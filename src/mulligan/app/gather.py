@@ -14,7 +14,7 @@ from mulligan.app.gather_handle import GatherHandle
 from mulligan.app.ids import new_id
 from mulligan.app.stages import found_chain
 from mulligan.app.types import takes_failures
-from mulligan.app.using import Prepared, listed, refuse_other
+from mulligan.app.using import Prepared, listed, refuse_other, refuse_other_app
 from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import (
@@ -47,6 +47,11 @@ class PreparedGather(Struct, Generic[R], gc=False):
     calls: "list[Prepared[Any] | PreparedGather[Any]]"
     parts: tuple[Part, ...]
     return_exceptions: bool
+
+    @property
+    def app(self) -> "Mulligan":
+        """The app of all its tasks."""
+        return self.parts[0].task.app
 
     @property
     def job(self) -> NewJob:
@@ -87,7 +92,7 @@ async def send_gathered(
     The gathering job is stored first, so that no job arrives before it. If the caller chose the
     id, enqueueing all of it again after a failure adds what is missing.
     """
-    parts = parts_of(then)
+    parts = parts_of(then, app)
     if app.joins(connection):
         refuse_id(job)
     if job is None:
@@ -120,7 +125,7 @@ def gather_in(
 ) -> GatherHandle[Any]:
     """As `send_gathered`, from plain code, as part of the transaction on the connection."""
     refuse_id(job)
-    parts = parts_of(then)
+    parts = parts_of(then, app)
     flow, jobs = gathered(new_id(), listed(calls), parts, return_exceptions=return_exceptions)
     app.user_transactions.send(connection, jobs, together=True)
     return GatherHandle(app, flow.root, created=True, _flow=flow)
@@ -145,9 +150,12 @@ def gather_value(
     return made
 
 
-def parts_of(then: object) -> tuple[Part, ...]:
-    """The stages that come after the calls."""
-    return then.parts if isinstance(then, Chain) else (part_of(then),)
+def parts_of(then: object, app: "Mulligan | None" = None) -> tuple[Part, ...]:
+    """Return the stages that come after the calls; refuses those of another app than this one."""
+    parts = then.parts if isinstance(then, Chain) else (part_of(then),)
+    if app is not None:
+        refuse_other_app(parts[0].name, parts[0].task.app, app)
+    return parts
 
 
 def refuse_id(job: str | None) -> None:
@@ -288,6 +296,7 @@ def check(calls: Sequence[AnyCall], first: Part) -> None:
     """Refuse calls that could not all arrive, and a stage that could not take their results."""
     for each in calls:
         refuse_other(each, Prepared, PreparedGather)
+        refuse_other_app(call_name(each), each.app, first.task.app)
     if len(calls) > MOST_MEMBERS:
         raise InvalidError(
             f"gather takes at most {MOST_MEMBERS} calls, not {len(calls)}; put several into one"

@@ -1,13 +1,21 @@
 """What tasks and calls say of limits and fairness keys, and which limits their app declares."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
 from mulligan.core.limit_homes import check_home, home_of_limits
-from mulligan.core.limits import Limit, check_costs, check_fits, costs_of, costs_text, covering
+from mulligan.core.limits import (
+    Limit,
+    check_costs,
+    check_declared,
+    check_fits,
+    costs_of,
+    costs_text,
+)
 from mulligan.core.stage import Stage
 
 if TYPE_CHECKING:
@@ -18,6 +26,7 @@ Costs = str | Iterable[str] | Mapping[str, int]
 LimitsOption = Costs | Callable[..., Costs | None] | None
 F = TypeVar("F", bound=Callable[..., Any])
 KeyOption = str | Callable[..., str | None] | None
+PLACEHOLDER = re.compile(r"\{(\w*)[^{}]*\}")
 
 
 def check_limits(value: LimitsOption) -> str | Callable[..., Costs | None] | None:
@@ -50,6 +59,33 @@ def check_key(value: KeyOption) -> KeyOption:
 def key_text(value: str | None) -> str | None:
     """A fairness key as stores keep it."""
     return None if value is None else check_name("fairness_key", value)
+
+
+def check_unique_key(value: KeyOption) -> KeyOption:
+    """Return a unique key, or the function of a call's arguments that returns it."""
+    return check_function("unique_key", value) if callable(value) else unique_key_text(value)
+
+
+def unique_key_text(value: str | None) -> str | None:
+    """A unique key as stores keep it."""
+    return None if value is None else check_name("unique_key", value)
+
+
+def refuse_template(key: KeyOption, parameters: Collection[str] | None = None) -> None:
+    """Refuse a unique key with a placeholder in braces, which nothing fills in.
+
+    Data in the key of a call may have braces: with `parameters` only their names are placeholders.
+    """
+    if not isinstance(key, str):
+        return
+    for found in PLACEHOLDER.finditer(key):
+        if parameters is None or found[1] in parameters:
+            name = found[1] or "order"
+            raise InvalidError(
+                f"unique_key {key!r} has {found[0]}, and nothing fills in braces: all calls would"
+                " have this one key; give a function of the arguments, such as"
+                f" unique_key=lambda {name}: f'order-{{{name}}}'"
+            )
 
 
 def check_function(option: str, function: F) -> F:
@@ -119,13 +155,7 @@ class DeclaredLimits(dict[str, Limit]):
         if text in self._allowed:
             return
         for name, cost in costs_of(text):
-            by = covering(name, self)
-            if by is None:
-                raise InvalidError(
-                    f"limit {name!r} is not declared; say app.limit({name!r}, rate=…) or"
-                    f" concurrency=…, once, beside the tasks"
-                )
-            check_fits(name, cost, self[by])
+            check_fits(name, cost, self[check_declared(name, self)])
         self.home_of(name for name, _ in costs_of(text))
         if len(self._allowed) < MOST_REMEMBERED:
             self._allowed.add(text)

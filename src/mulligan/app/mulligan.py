@@ -402,7 +402,7 @@ class Mulligan(Operations):
 
         With a `connection` of your own all of them are part of its transaction.
         """
-        answers = await self.asend(jobs_of(listed(calls)), connection=connection)
+        answers = await self.asend(jobs_of(listed(calls), self), connection=connection)
         return [JobHandle(self, job, created) for job, created in answers]
 
     def enqueue_many(
@@ -414,7 +414,7 @@ class Mulligan(Operations):
         """
         prepared = listed(calls)  # a bad call is refused here, before anything is sent
         if self.joins(connection):
-            answers = self.user_transactions.send(connection, jobs_of(prepared))
+            answers = self.user_transactions.send(connection, jobs_of(prepared, self))
             return [JobHandle(self, job, created) for job, created in answers]
         return self.run(lambda: self.aenqueue_many(prepared))
 

@@ -1,13 +1,22 @@
 """Options of jobs, set on a task or for one call."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, TypedDict, cast
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
-from mulligan.app.limits import KeyOption, LimitsOption, check_key, check_limits
+from mulligan.app.limits import (
+    KeyOption,
+    LimitsOption,
+    check_key,
+    check_limits,
+    check_unique_key,
+    said_by,
+    unique_key_text,
+)
 from mulligan.app.other_words import option_here
 from mulligan.core.checks import Seconds, check_name, check_region, check_seconds
 from mulligan.core.errors import InvalidError
@@ -32,7 +41,7 @@ class Options(TypedDict, total=False):
     timeout: Seconds | None
     delay: Seconds
     run_after: datetime
-    unique_key: str | None
+    unique_key: KeyOption
     unique_for: Seconds | None
     debounce: Seconds | None
     debounce_max: Seconds | None
@@ -59,7 +68,7 @@ class Placement(Struct, frozen=True, dict=True):
     timeout: float | None = None
     delay: float = 0.0
     run_after: datetime | None = None
-    unique_key: str | None = None
+    unique_key: KeyOption = None
     id: str | None = None
     expires: float | None = None
     limits: LimitsOption = None
@@ -103,6 +112,13 @@ class Placement(Struct, frozen=True, dict=True):
             self.sink,
             keep=self.keep,
         )
+
+    def of_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "Placement":
+        """Return the options of one call, whose arguments may make up its unique key."""
+        if not callable(self.unique_key):
+            return self
+        key = said_by("unique_key", self.unique_key, args, kwargs)
+        return replace(self, unique_key=unique_key_text(key))
 
     @property
     def followers(self) -> list[Stage]:
@@ -175,7 +191,7 @@ class Placement(Struct, frozen=True, dict=True):
             self.region or ANYWHERE,
             self.priority,
             delay,
-            self.unique_key,
+            cast("str | None", self.unique_key),  # not a function: `of_call` has called it
             limits,
             fairness_key,
             self.expires,
@@ -186,7 +202,7 @@ class Placement(Struct, frozen=True, dict=True):
 
     def _check_unique(self) -> None:
         check_unique(
-            key=self.unique_key,
+            key=cast("str | None", self.unique_key),
             debounce=self.debounce,
             debounce_max=self.debounce_max,
             unique_for=self.unique_for,
@@ -286,7 +302,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "timeout": lambda value: optional(value, lambda v: check_seconds("timeout", v, least=0.001)),
     "delay": lambda value: check_seconds("delay", value),
     "run_after": check_moment,
-    "unique_key": lambda value: optional(value, lambda v: check_name("unique_key", v)),
+    "unique_key": check_unique_key,
     "unique_for": lambda value: optional(
         value, lambda v: check_seconds("unique_for", v, least=0.001)
     ),

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from mulligan.app.handle import JobHandle
 from mulligan.app.ids import new_id
-from mulligan.app.using import Prepared
+from mulligan.app.using import Prepared, refuse_other_app
 from mulligan.core.checks import Seconds, check_name
 from mulligan.core.errors import InvalidError, UnknownScheduleError
 from mulligan.core.job import NewJob
@@ -163,10 +163,7 @@ class Schedules:
             raise InvalidError(
                 f"schedule {name!r}: {call!r} is no call; give one, such as report.call(7)"
             )
-        task = call.job.task
-        if task not in self._app.tasks:
-            known = ", ".join(self._app.tasks) or "none"
-            raise InvalidError(f"schedule {name!r}: task {task!r} is not one of {known}")
+        refuse_other_app(call.job.task, call.app, self._app)
         return new_schedule(name, call.job, cron, every, timezone, catch_up)
 
     # Last in the class: its name is that of the type.

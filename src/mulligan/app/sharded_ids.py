@@ -46,4 +46,4 @@ class ShardedIds:
                 f"id {placement.id!r} beside unique_key {placement.unique_key!r}: an app with"
                 " several shards keeps a job in the home of one of them; leave id= away"
             )
-        return self.new(home, (placement.queue, placement.unique_key))
+        return self.new(home, (placement.queue, str(placement.unique_key)))

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from mulligan.app.arguments import Arguments, Parameter
 from mulligan.app.handle import JobHandle
 from mulligan.app.ids import new_id
-from mulligan.app.limits import limits_for
+from mulligan.app.limits import limits_for, refuse_template
 from mulligan.app.options import Placement, UsingOptions, checked
 from mulligan.app.other_words import method_here
 from mulligan.app.partial import Bound, Partial, WithoutResult
@@ -130,6 +130,7 @@ class Task(Generic[P, R]):
         placement = self.placement
         if options:
             placement = replace(placement, **checked(options, self.app.settings.lease))
+            refuse_template(placement.unique_key, self.signature.parameters)
         self.runs.check_timeout(self.name, placement.timeout)
         return Using(self, placement, connection)
 
@@ -146,7 +147,7 @@ class Task(Generic[P, R]):
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Prepared[R]:
         """The call as a value, for `enqueue_many`."""
-        return Prepared(self.new_job(self.placement, args, kwargs))
+        return self.prepared(self.placement, args, kwargs)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Have the task run by a worker. The job is stored when this returns."""
@@ -238,7 +239,7 @@ class Task(Generic[P, R]):
         self, placement: Placement, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Prepared[R]:
         """The call with these options, checked."""
-        return Prepared(self.new_job(placement, args, kwargs))
+        return Prepared(self.new_job(placement, args, kwargs), self.app)
 
     def check_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Refuse a call that the function does not take."""
@@ -281,6 +282,7 @@ class Task(Generic[P, R]):
         if placement.on_dead is not self.placement.on_dead:  # `using` was called before
             placement = replace(placement, on_dead=self.placement.on_dead)
         packed_args, packed_kwargs = self._arguments.pack(args, kwargs)
+        placement = placement.of_call(args, kwargs)
         limit = self.app.settings.payload_limit
         limited: tuple[str | None, str | None] = (None, None)
         if placement.limits is not None or placement.fairness_key is not None:

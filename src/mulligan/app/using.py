@@ -13,7 +13,10 @@ from mulligan.core.job import NewJob
 
 if TYPE_CHECKING:
     from mulligan.app.chain import Chain, Each, Step
+    from mulligan.app.mulligan import Mulligan
     from mulligan.app.task import Task
+else:
+    Mulligan = Any  # that module imports this one
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -103,13 +106,14 @@ class Using(Generic[P, R]):
             )
 
     def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "Prepared[R]":
-        return Prepared(self.task.new_job(self.placement, args, kwargs))
+        return self.task.prepared(self.placement, args, kwargs)
 
 
 class Prepared(Struct, Generic[R], gc=False):
-    """A call that has been checked and not yet enqueued."""
+    """A call of a task of `app` that has been checked and not yet enqueued."""
 
     job: NewJob
+    app: "Mulligan"
 
 
 def listed(calls: Iterable[T]) -> list[T]:
@@ -119,14 +123,27 @@ def listed(calls: Iterable[T]) -> list[T]:
     return list(calls)
 
 
-def jobs_of(calls: Sequence[Prepared[Any]]) -> list[NewJob]:
-    """The jobs of calls."""
+def jobs_of(calls: Sequence[Prepared[Any]], app: "Mulligan") -> list[NewJob]:
+    """Return the jobs of calls of this app."""
     try:
-        return [call.job for call in calls]
+        if all(call.app is app for call in calls):
+            return [call.job for call in calls]
     except AttributeError:
         for each in calls:
             refuse_other(each, Prepared)
         raise
+    for call in calls:
+        refuse_other_app(call.job.task, call.app, app)
+    raise AssertionError  # pragma: no cover - one of them belongs to another app
+
+
+def refuse_other_app(task: str, its: "Mulligan", app: "Mulligan") -> None:
+    """Refuse a call that another app would store elsewhere, or with other limits and settings."""
+    if its is not app:
+        raise InvalidError(
+            f"a call of task {task} belongs to another app, with the store {its.shown_url};"
+            " use the app that declares the task"
+        )
 
 
 def refuse_other(call: object, *kinds: type) -> None:

@@ -205,6 +205,25 @@ def covering(name: str, names: Iterable[str]) -> str | None:
     return best
 
 
+def check_declared(name: str, limits: Iterable[str]) -> str:
+    """Return the limit that covers the name; refuses a name that is covered by none."""
+    by = covering(name, limits)
+    if by is None:
+        raise InvalidError(
+            f"limit {name!r} is not declared; say app.limit({name!r}, rate=…) or concurrency=…,"
+            " once, beside the tasks"
+        )
+    return by
+
+
+def check_spent(names: Iterable[str], job_limits: str | None, limits: Iterable[str]) -> None:
+    """Refuse what an attempt spends of a limit that is not declared, nor named by its job."""
+    named = [name for name, _ in costs_of(job_limits)]
+    for name in names:
+        if name not in named:
+            check_declared(name, limits)
+
+
 class LimitState(Struct):
     """What is used of one name: permits held, starts counted, the bucket, and a pause.
 

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from math import inf
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -50,6 +50,9 @@ class TaskRecords(Protocol):
 
 class Records(Protocol):
     """Where tasks find what their attempts record: a worker's recorder, or that of a child."""
+
+    # The limits that the app declares.
+    limits: Collection[str]
 
     def of(self, claim: Claim) -> TaskRecords:
         """What the attempt records; raises LeaseLost if it has ended."""

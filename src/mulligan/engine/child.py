@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
 from types import FrameType
@@ -46,6 +46,7 @@ class Child:
         lifespan: Callable[[], AbstractAsyncContextManager[None]] | None = None,
         log_level: int = logging.INFO,
         tracing: Tracing | None = None,
+        limits: Collection[str] = (),
     ) -> None:
         self._connection = connection
         self._tracing = tracing
@@ -54,7 +55,7 @@ class Child:
         self._sending = threading.Lock()
         self._arrived = Arrived()
         self._alarm = Alarm()
-        self._records = ChildRecords(connection, self.send, self._alarm.deferred)
+        self._records = ChildRecords(connection, self.send, self._alarm.deferred, limits)
         self._caller = TaskCaller(self._arrived, settings, self._alarm, records=self._records)
         self._runner = asyncio.Runner()
         send_logs(self, log_level)

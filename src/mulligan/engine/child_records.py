@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
@@ -29,7 +29,9 @@ class ChildRecords:
         connection: socket.socket,
         send: Callable[[Any], None],
         deferred: Callable[[], AbstractContextManager[None]],
+        limits: Collection[str] = (),
     ) -> None:
+        self.limits = limits
         self._connection = connection
         self._send = send
         self._deferred = deferred

@@ -11,7 +11,7 @@ from mulligan.core import record
 from mulligan.core.checks import all_finite
 from mulligan.core.errors import InvalidError, MulliganError
 from mulligan.core.job import Claim
-from mulligan.core.limits import check_costs
+from mulligan.core.limits import check_costs, check_spent
 
 if TYPE_CHECKING:
     from mulligan.engine.attempt_records import Records, TaskRecords
@@ -64,10 +64,13 @@ class CurrentJob(Struct, frozen=True):
     def spend(self, limit: str, cost: int) -> None:
         """Charge a limit for what was only known now, such as tokens: with the outcome, once.
 
-        The attempt goes on; jobs of the limit wait until there is room again.
+        The attempt goes on; jobs of the limit wait until there is room again. Refuses a limit that
+        neither the app declares nor the job names.
         """
         [(name, checked)] = check_costs({limit: cost}).items()
-        recording().spend(name, checked)
+        mine = recording()
+        check_spent([name], running().limits, RECORDS.get().limits)
+        mine.spend(name, checked)
 
     def checkpoint(self, cursor: Any) -> None:
         """Keep where a later attempt goes on; it is stored when this returns."""

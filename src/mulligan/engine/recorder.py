@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import Any, TypeVar
@@ -56,7 +56,9 @@ class Recorder:
         monotonic: Callable[[], float],
         inline: bool = False,
         count: Callable[[str, str, str], None],
+        limits: Collection[str] = (),
     ) -> None:
+        self.limits = limits
         self.loop = asyncio.get_running_loop()
         # Those that have recorded something, or read what others have.
         self.attempts: dict[Lease, AttemptRecords] = {}

@@ -105,6 +105,7 @@ class Engine:
             monotonic=monotonic,
             inline=heart is None,
             count=self.reporter.count,
+            limits=limits,
         )
         self._pool = None if processes is None else self._make_pool(processes, pool_queues, tracing)
         self._known_tasks: KnownTasks | None = None

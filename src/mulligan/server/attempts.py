@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from mulligan.core.declared import completed, limited
 from mulligan.core.errors import UNREADABLE
 from mulligan.core.facts import Facts
 from mulligan.core.job import Claim, Job, Lease
-from mulligan.core.limits import check_costs
+from mulligan.core.limits import ALL_LIMITS, check_costs, check_spent, costs_of, covering
 from mulligan.core.outcome import (
     Again,
     Dead,
@@ -80,7 +80,9 @@ class Attempts:
         draw: Callable[[], float],
         *,
         keys: Keys | None = None,
+        limits: Collection[str] = (),
     ) -> None:
+        self._limits = limits
         self._store = store
         self._reporter = reporter
         self._settings = settings
@@ -145,7 +147,7 @@ class Attempts:
         for each, claim, result in zip(said, claims, results, strict=True):
             if claim is None or result is None:
                 continue
-            spent = check_costs(each.spent) if isinstance(each, Ended) else {}
+            spent = await self._spent_by(each, claim)
             depth = await self._depths.of(claim) if isinstance(result, Failed) else 0
             decision = decide(claim, result, facts, self._draw(), depth)
             outcome = with_use(decision, result, spent)
@@ -192,6 +194,19 @@ class Attempts:
                 return wrong
         result = None if raw == b"null" else raw
         return too_large(result, self._settings.result_limit) or Succeeded(result)
+
+    async def _spent_by(self, said: Held, claim: Claim) -> dict[str, int]:
+        """Return what the attempt says it spent; refuses limits that nobody has declared or set."""
+        if not isinstance(said, Ended) or not said.spent:
+            return {}
+        spent = check_costs(said.spent)
+        named = {name for name, _ in costs_of(claim.limits)}
+        if all(name in named or covering(name, self._limits) for name in spent):
+            return spent
+        stored = await self._store.limits(ALL_LIMITS)
+        in_force = [view.name for view in stored if view.stored.in_force is not None]
+        check_spent(spent, claim.limits, [*self._limits, *in_force])
+        return spent
 
     async def _claims_of(self, leases: Sequence[Lease]) -> list[Claim | None]:
         """The claim of each lease; claims of other servers are read from the store."""

@@ -56,6 +56,7 @@ class Service:
             self.tasks,
             self.chance.random,
             keys=app.keys,
+            limits=app.declared_limits,
         )
         self.readings = Readings(store)
         self.hub = Hub(self._look)
