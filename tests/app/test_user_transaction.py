@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy
 
 from mulligan import InvalidError, Mulligan
+from mulligan.core.signature import Keys
 from mulligan.core.worker import Worker
 from tests.app import user_connections as by
 from tests.contract.builders import ANN, claim, names
@@ -73,6 +74,24 @@ def stored(app: Mulligan, *ids: str) -> list[bool]:
         return [await store.get(each) is not None for each in ids]
 
     return app.run(lambda: app.access.acall(look))
+
+
+@EVERY_WAY
+def test_a_debounced_call_in_a_transaction_is_signed_for_the_job_that_takes_it_over(url, way, made):
+    keys = Keys(["k" * 32])
+    app = made(url, signing_keys=["k" * 32])
+    ask, calm = app.tasks["ask"], {"unique_key": "k", "debounce": 30}
+    first = ask.using(**calm).enqueue("one?")
+    with way(url) as connection:
+        assert ask.using(connection=connection, **calm).enqueue("two?").id == first.id
+        connection.commit()
+
+    async def look(store):
+        return await store.get(first.id)
+
+    job = app.run(lambda: app.access.acall(look))
+    assert b"two?" in job.body
+    assert keys.refusal(job.id, job.task, job.body) is None
 
 
 @EVERY_WAY

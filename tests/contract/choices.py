@@ -141,6 +141,7 @@ def new_job(chance: Random, choices: Choices) -> dict[str, Any]:
         fields |= more
     if "debounce_max" in fields:  # by itself and waiting, as an app has it
         fields |= {"awaits": 0, "unique_in": None, "delay": pick((0.125, 1.0, 5.0))}
+        fields["debounces"] = pick((None, None, "nobody"))
     return fields
 
 
@@ -346,7 +347,10 @@ def reschedule(chance: Random, choices: Choices) -> dict[str, Any]:
     return {
         "name": chance.choice(("daily", "hourly")),
         "after": chance.choice((None, b'{"n":1}', b'{"n":2}', b'{"n":3}')),
-        "batch": [fields | {"awaits": 0, "gather": None, "debounce_max": None} for fields in batch],
+        "batch": [
+            fields | {"awaits": 0, "gather": None, "debounce_max": None, "debounces": None}
+            for fields in batch
+        ],
         "current": chance.random() < 0.85,
         "withdraw": chance.sample((0, 1), chance.choice((0, 1, 1, 2))),
         "edit": chance.random() < 0.4,

@@ -138,6 +138,34 @@ async def test_what_a_drain_returned_after_its_key_was_taken_runs_beside_the_new
     assert sorted(names(await claim(store, demand=5))) == ["a", "b"]
 
 
+async def test_a_call_that_is_for_one_job_alone_is_taken_over_by_no_other(store, clock):
+    await store.enqueue([call("a", 1)])
+    before = await store.get("a")
+    clock.advance(1)
+    assert await enqueue(store, call("b", 2, debounces="b")) == [("a", False)]
+    assert await store.get("a") == before
+    assert await enqueue(store, call("b", 3, debounces="a")) == [("a", False)]
+    now = await store.get("a")
+    assert (now.body, now.due) == (body(said=3), clock.now + 5)
+
+
+async def test_a_call_that_is_for_a_job_that_has_started_is_a_job_by_itself(store, clock):
+    await store.enqueue([call("a", 1)])
+    clock.advance(5)
+    running = await start(store)
+    assert await enqueue(store, call("b", 2, debounces="a")) == [("b", True)]
+    assert (await store.get("a")).body == running.body == body(said=1)
+    assert await enqueue(store, call("c", 3, debounces="a")) == [("b", False)]
+    assert (await store.get("b")).body == body(said=2)
+
+
+async def test_of_a_batch_each_call_says_by_itself_who_takes_it_over(store):
+    own = [call(name, said, debounces=name) for said, name in enumerate("abc")]
+    other = [call("d", 3, debounces="a"), call("e", 4, debounces="b")]
+    assert await enqueue(store, *own, *other) == [("a", True)] + [("a", False)] * 4
+    assert (await store.get("a")).body == body(said=3)
+
+
 async def test_a_cancelled_one_frees_its_key(store):
     await store.enqueue([call("a", 1)])
     await store.cancel(["a"], "enough")

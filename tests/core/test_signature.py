@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from mulligan.core.decide import decide, policy_of
 from mulligan.core.errors import InvalidError
 from mulligan.core.facts import Facts
-from mulligan.core.job import NewJob, decode_call, encode
+from mulligan.core.job import Enqueued, NewJob, decode_call, encode
 from mulligan.core.outcome import Dead, Lost
 from mulligan.core.retry import Retry
 from mulligan.core.signature import Keys, name_of, read_keys
@@ -116,6 +116,38 @@ def test_each_of_many_jobs_is_signed():
         keys.sign(JOB),
         keys.sign(replace(JOB, id="k")),
     )
+
+
+def debounced(name: str) -> NewJob:
+    return replace(JOB, id=name, unique_key="k", debounce_max=60.0)
+
+
+def test_a_debounced_call_is_good_for_the_job_that_takes_it_over_and_for_no_other():
+    keys = Keys([OLD])
+    alone, taken = keys.sign(debounced("b")), keys.sign(debounced("b"), "a")
+    assert (alone.debounces, taken.debounces) == ("b", "a")
+    assert [refusal(keys, replace(alone, id=name)) is None for name in "abc"] == [
+        False,
+        True,
+        False,
+    ]
+    assert [refusal(keys, replace(taken, id=name)) is None for name in "abc"] == [True, True, False]
+    assert keys.sign(JOB).debounces is None
+
+
+def test_a_debounced_call_is_sent_until_its_holder_was_signed_for():
+    keys = Keys([OLD])
+    jobs = [debounced("b"), JOB, debounced("c")]
+    sending = keys.sending(jobs)
+    assert next(sending) == keys.sign_all(jobs)
+    rest = [Enqueued("j", created=False), Enqueued("c", created=True)]
+    answers = [Enqueued("a", created=False), *rest]
+    assert sending.send(answers) == [keys.sign(jobs[0], "a")]
+    again = sending.send([Enqueued("z", created=False)])
+    assert again == [keys.sign(jobs[0], "z")], "a had started"
+    with pytest.raises(StopIteration) as end:
+        sending.send([Enqueued("b", created=True)])
+    assert end.value.value == [Enqueued("b", created=True), *rest]
 
 
 def test_a_key_that_is_no_text_may_come_from_the_environment_as_it_is():

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 import pytest
@@ -177,6 +177,56 @@ async def hold(store: Store, worker) -> None:
     assert await claim(store, 1, "default", worker=worker.id)
 
 
+@pytest.mark.parametrize("door", ["one", "plain", "many", "server"])
+async def test_a_debounced_job_runs_with_the_last_call_whoever_took_it_over(app, door):
+    ran: list[int] = []
+
+    @app.task(retry=Retry(0))
+    async def index(version: int) -> int:
+        ran.append(version)
+        return version
+
+    calm = index.using(unique_key="report", debounce=0.5)
+
+    async def send(version: int) -> Any:
+        match door:
+            case "one":
+                return (await calm.aenqueue(version)).id
+            case "plain":
+                return (await asyncio.to_thread(calm.enqueue, version)).id
+            case "many":
+                calls = [calm.call(each) for each in range(version + 1)]
+                return (await app.aenqueue_many(calls))[-1].id
+        call = {"task": index.name, "args": [version], "unique_key": "report", "debounce": 0.5}
+        service = Service(app.make_store(), app, Guard(None), declares=False)
+        await service.store.open()
+        try:
+            async with asking(service) as client:
+                return (await asked(client, "/api/jobs", **call))["id"]
+        finally:
+            await service.store.close()
+
+    first = await send(1)
+    assert await send(2) == first
+    async with working(app), bare(app) as store:
+        assert await app.job(first).aresult(timeout=60) == 2
+        jobs = (await store.page(Selection(), 10)).jobs
+    assert ran == [2]
+    assert [job.id for job in jobs] == [first]
+
+
+async def test_a_debounced_call_of_another_job_is_refused(store, clock):
+    keys = Keys([KEY])
+    seen = signed(store, keys)
+    first, other = (
+        replace(forged(name), unique_key=name, delay=5.0, debounce_max=60.0) for name in "ab"
+    )
+    await seen.enqueue([first, other, replace(first, id="c")])
+    assert keys.refusal("a", "pay", (await store.get("a")).body) is None
+    taken = (await store.get("a")).body
+    assert keys.refusal("b", "pay", taken) is not None
+
+
 async def test_a_replayed_job_is_still_signed(app):
     ran: list[int] = []
 
@@ -334,7 +384,12 @@ def test_without_keys_the_store_is_the_store_itself(monkeypatch):
 
 @asynccontextmanager
 async def served(app: Mulligan) -> AsyncIterator[httpx.AsyncClient]:
-    service = Service(app.make_store(), app, Guard(None), declares=False)
+    async with asking(Service(app.make_store(), app, Guard(None), declares=False)) as client:
+        yield client
+
+
+@asynccontextmanager
+async def asking(service: Service) -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(make_application(service), client=("127.0.0.1", 1))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         yield client

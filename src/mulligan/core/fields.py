@@ -33,6 +33,7 @@ class Field(Struct, frozen=True):
     - `shown`: it is in the answers of the API.
     - `readers_only`: nothing runs by it, so that a job runs whatever another program wrote there.
     - `free_text`: it may hold secrets, which the server hides.
+    - `kept`: stores keep it; otherwise it only decides what enqueuing does.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Field(Struct, frozen=True):
     shown: bool = True
     readers_only: bool = False
     free_text: bool = False
+    kept: bool = True
 
 
 FIELDS = (
@@ -72,6 +74,8 @@ FIELDS = (
     # A debounced job is put off no longer than this after it was accepted; its delay is what it is
     # put off by each time.
     Field("debounce_max", "seconds", NEW_JOB, None, option=True),
+    # The id of the only job that may take over its call.
+    Field("debounces", "text", NEW_JOB, None, option=True, shown=False, kept=False),
     # A throttled one holds its unique key at least for this long.
     Field("unique_for", "seconds", NEW_JOB, None, option=True),
     # Where it stands.

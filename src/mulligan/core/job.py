@@ -80,7 +80,8 @@ class NewJob(Struct, frozen=True, gc=False):
 
     With `debounce_max` it is debounced: while it has never started, another of its unique key gives
     it its call and its delay anew, so often that it is due `debounce_max` after it was accepted at
-    the latest. It holds its key no longer than that. One with `unique_for` is throttled: it holds
+    the latest. It holds its key no longer than that. If it says whom it `debounces`, a job of
+    another id keeps its own call and delay. One with `unique_for` is throttled: it holds
     its key for so long at least, even when it has ended, unless it was cancelled.
     """
 
@@ -101,6 +102,7 @@ class NewJob(Struct, frozen=True, gc=False):
     gather_index: int = 0
     keep: int | None = None
     debounce_max: float | None = None
+    debounces: str | None = None
     unique_for: float | None = None
     return_exceptions: bool = False
 

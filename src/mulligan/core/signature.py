@@ -1,23 +1,24 @@
 """Signatures: who can write to the store can neither forge nor change a signed job.
 
 A signature covers a job's id, its task and its body. It travels as the last field of the body,
-`"signed":"KEY:MAC"`, where KEY names the key and MAC is the HMAC-SHA256 of what it covers.
+`"signed":"KEY:MAC"`, where KEY names the key and MAC is the HMAC-SHA256 of what it covers. A call
+that a debounced job may take over is signed for that job's id as well: `"signed":"KEY:MAC:MAC"`.
 """
 
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 
 from msgspec.structs import replace
 
 from mulligan.core.errors import InvalidError
-from mulligan.core.job import Claim, NewJob, encode
+from mulligan.core.job import Claim, Enqueued, NewJob, encode
 from mulligan.core.retry import Retry
 
 SHORTEST = 32
 VERSION = b"mulligan 1\n"
-SIGNATURE = re.compile(rb',"signed":"([0-9a-f]{8}):([0-9a-f]{64})"}\Z')
+SIGNATURE = re.compile(rb',"signed":"([0-9a-f]{8}):([0-9a-f]{64}(?::[0-9a-f]{64})?)"}\Z')
 
 
 class Keys:
@@ -35,16 +36,44 @@ class Keys:
     def __repr__(self) -> str:
         return f"<signing keys {', '.join(self._by_name)}>"
 
-    def sign(self, job: NewJob) -> NewJob:
-        """The job, signed; afterwards only when and where it runs may change."""
+    def sign(self, job: NewJob, holder: str | None = None) -> NewJob:
+        """The job, signed; afterwards only when and where it runs may change.
+
+        The call of a debounced job can be taken over by `holder` alone, for which it is signed too.
+        """
         name = self._first
-        mac = mac_of(self._by_name[name], job.id, job.task, job.body)
-        body = b'%b,"signed":"%b:%b"}' % (job.body[:-1], name.encode(), mac.encode())
-        return replace(job, body=body)
+        ids = (job.id,) if holder is None else (job.id, holder)
+        macs = ":".join(mac_of(self._by_name[name], each, job.task, job.body) for each in ids)
+        body = b'%b,"signed":"%b:%b"}' % (job.body[:-1], name.encode(), macs.encode())
+        if job.debounce_max is None:
+            return replace(job, body=body)
+        return replace(job, body=body, debounces=ids[-1])
 
     def sign_all(self, jobs: Iterable[NewJob]) -> tuple[NewJob, ...]:
         """The jobs, each signed."""
         return tuple(map(self.sign, jobs))
+
+    def sending(
+        self, jobs: Sequence[NewJob]
+    ) -> Generator[Sequence[NewJob], list[Enqueued], list[Enqueued]]:
+        """Yield signed jobs to enqueue, take the answers, and return those of all jobs.
+
+        Which job holds the key of a debounced one is only known from the answer. A call that its
+        holder was not signed for is signed for it and sent again, until it is taken over or stored.
+        """
+        answers = list((yield self.sign_all(jobs)))
+        holders = [job.id for job in jobs]
+        while missed := [
+            at
+            for at, job in enumerate(jobs)
+            if job.debounce_max is not None and answers[at].id not in (job.id, holders[at])
+        ]:
+            for at in missed:
+                holders[at] = answers[at].id
+            again = yield [self.sign(jobs[at], holders[at]) for at in missed]
+            for at, answer in zip(missed, again, strict=True):
+                answers[at] = answer
+        return answers
 
     def refusal(self, job: str, task: str, body: bytes) -> str | None:
         """Why the job must not run; None if its signature is good."""
@@ -54,14 +83,14 @@ class Keys:
                 "the job is not signed, and this worker has signing keys; enqueue it by an app or a"
                 " server that has one of them"
             )
-        name, said = (part.decode() for part in found.groups())
+        name, macs = (part.decode() for part in found.groups())
         if name not in self._by_name:
             return (
                 f"the job is signed with key {name}, and this worker has"
                 f" {', '.join(self._by_name)}; add that key to signing_keys and replay the job"
             )
         mac = mac_of(self._by_name[name], job, task, body[: found.start()] + b"}")
-        if not hmac.compare_digest(mac, said):
+        if not any(hmac.compare_digest(mac, each) for each in macs.split(":")):
             return (
                 "the job's signature does not fit: its id, task or body is not what was signed;"
                 " find out who else can write to the store"

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from mulligan.core.checks import rounded
 from mulligan.core.errors import InvalidError
-from mulligan.core.job import Status, never_started
+from mulligan.core.job import NewJob, Status, never_started
 from mulligan.core.settings import LONGEST_KEEP, Settings
 
 # How many times as long as `debounce` a job is put off at most, unless `debounce_max` says.
@@ -59,6 +59,11 @@ def holds_key(job: KeyHolder, now: float) -> bool:
             return job.unique_until is not None and job.unique_until > now
         case _:
             return job.debounce_until is None or waits_to_start(job)
+
+
+def takes_over(holder: str, new: NewJob) -> bool:
+    """Whether a debounced job of this id, which holds the key, takes over the call of the new."""
+    return new.debounce_max is not None and new.debounces in (None, holder)
 
 
 def debounced_due(now: float, delay: float, until: float) -> float:

@@ -1,6 +1,6 @@
 """A store whose jobs are signed: whatever goes in is, and what comes out unsigned cannot run."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -35,11 +35,11 @@ class Signed:
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Accept every job or none, signed."""
-        return await self._store.enqueue(self._keys.sign_all(jobs))
+        return await self._send(jobs, self._store.enqueue)
 
     async def enqueue_all(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Accept any number of jobs, signed."""
-        return await self._store.enqueue_all(self._keys.sign_all(jobs))
+        return await self._send(jobs, self._store.enqueue_all)
 
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
         """Walk the plan; a job that is not signed well is handed out as one to refuse."""
@@ -75,18 +75,48 @@ class Signed:
         """The store's own; of those that only some stores have, what enqueues is signed too."""
         operation = getattr(self._store, name)
         match name:
-            case "enqueue_in" | "aenqueue_in":
-                return lambda connection, jobs, *identity: operation(
-                    connection, self._keys.sign_all(jobs), *identity
+            case "enqueue_in":
+                return lambda connection, jobs, *identity: self._send_here(
+                    jobs, lambda jobs: operation(connection, jobs, *identity)
+                )
+            case "aenqueue_in":
+                return lambda connection, jobs, *identity: self._send(
+                    jobs, lambda jobs: operation(connection, jobs, *identity)
                 )
             case "enqueue_here":
-                return lambda jobs: operation(self._keys.sign_all(jobs))
+                return lambda jobs: self._send_here(jobs, operation)
             case "producer":
                 return lambda: (made := operation()) and Signed(made, self._keys)
             case "commit_within":
                 return lambda outcome, work: operation(self._signed(outcome), work)
             case _:
                 return operation
+
+    async def _send(
+        self,
+        jobs: Sequence[NewJob],
+        send: Callable[[Sequence[NewJob]], Awaitable[list[Enqueued]]],
+    ) -> list[Enqueued]:
+        sending = self._keys.sending(jobs)
+        batch = next(sending)
+        while True:
+            answers = await send(batch)
+            try:
+                batch = sending.send(answers)
+            except StopIteration as end:
+                return cast("list[Enqueued]", end.value)
+
+    def _send_here(
+        self, jobs: Sequence[NewJob], send: Callable[[Sequence[NewJob]], list[Enqueued]]
+    ) -> list[Enqueued]:
+        sending = self._keys.sending(jobs)
+        batch = next(sending)
+        while True:
+            answers = send(batch)
+            try:
+                batch = sending.send(answers)
+            except StopIteration as end:
+                return cast("list[Enqueued]", end.value)
 
     def _signed(self, outcome: Outcome) -> Outcome:
         if isinstance(outcome, Done | Dead) and outcome.next:

@@ -11,7 +11,7 @@ from mulligan.core.lane import Lane
 from mulligan.core.limits import costs_of
 from mulligan.core.lines import First, joined, left
 from mulligan.core.settings import check_batch
-from mulligan.core.unique import debounced_due, holds_key
+from mulligan.core.unique import debounced_due, holds_key, takes_over
 from mulligan.stores.memory.fields import StoredJob
 from mulligan.stores.memory.state import State
 
@@ -35,7 +35,7 @@ def add(state: State, new: NewJob) -> Enqueued:
         key = new.key_queue, new.unique_key
         first = holder_of(state, key)
         if first is not None:
-            if new.debounce_max is not None:
+            if takes_over(first.new.id, new):
                 debounce(state, first, new)
             return Enqueued(first.new.id, created=False)
         state.unique[key] = new.id

@@ -13,6 +13,7 @@ from pymongo import InsertOne, UpdateMany
 
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.settings import check_batch
+from mulligan.core.unique import takes_over
 from mulligan.stores.mongo import unique
 from mulligan.stores.mongo.book import Book
 from mulligan.stores.mongo.bulk_write import Change, write
@@ -114,9 +115,9 @@ class Enqueuer:
     async def debounce(self, first: Doc, new: NewJob, sequence: int) -> bool:
         """Call a debounced job as the new one; False if it was claimed or ended meanwhile.
 
-        A job that is not debounced stays as it is.
+        A job that is not debounced, or does not take over the call, stays as it is.
         """
-        if new.debounce_max is None or "debounce_until" not in first["mulligan"]:
+        if "debounce_until" not in first["mulligan"] or not takes_over(str(first["_id"]), new):
             return True
         change, events = unique.debounced(first, new, await self.connection.now(), sequence)
         if not await self.connection.apply([change]):

@@ -43,7 +43,7 @@ Members = tuple[int, int, int]
 TYPES: dict[str, type] = {"text": str, "integer": int, "flag": bool, "bytes": bytes, "time": int}
 # These lie in public fields: `_id`, `status`, `attempts` and `error`. A duration is never stored.
 PUBLIC = ("id", "status", "retry_count", "last_failure_reason")
-PRIVATE = tuple(f for f in FIELDS if f.name not in PUBLIC and f.kind != "seconds")
+PRIVATE = tuple(f for f in FIELDS if f.name not in PUBLIC and f.kind != "seconds" and f.kept)
 
 ENQUEUED = [field for field in PRIVATE if NEW_JOB in field.carriers]
 # Fields of a new job that every document has, with their defaults, and those that only some say.

@@ -7,7 +7,7 @@ from typing import Protocol
 from mulligan.core.job import NEW_ANSWER, TOKENS_PER_LIFE, Enqueued, NewJob, all_created
 from mulligan.core.lane import Lane
 from mulligan.core.settings import check_batch
-from mulligan.core.unique import debounced_due
+from mulligan.core.unique import debounced_due, takes_over
 from mulligan.stores.sqlite.fields import (
     ALIKE_LIST,
     NEW_COLUMNS,
@@ -221,7 +221,7 @@ def existing(tx: Transaction, job: NewJob, number: int) -> Enqueued:
     if tx.db.execute(_IS_STORED, (job.id, number)).fetchone():
         return Enqueued(job.id, created=False)
     holder = unique_holder(tx, job.key_queue, job.unique_key)
-    if holder is not None and job.debounce_max is not None:
+    if holder is not None and takes_over(holder, job):
         debounce(tx, holder, job, number)
     return Enqueued(holder or job.id, created=False)
 

@@ -51,7 +51,9 @@ SAID = tuple(
     if not field.option and field.kind != "seconds" and field.name not in MADE
 )
 SAID_OPTIONS = tuple(
-    field.name for field in fields_of(NEW_JOB) if field.option and field.kind != "seconds"
+    field.name
+    for field in fields_of(NEW_JOB)
+    if field.option and field.kind != "seconds" and field.kept
 )
 PLAIN_COLUMNS = (*MADE, *SAID)
 NEW_COLUMNS = (*PLAIN_COLUMNS, *MADE_OPTIONS, *SAID_OPTIONS)

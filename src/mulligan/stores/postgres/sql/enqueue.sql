@@ -215,6 +215,7 @@ EXCEPTION WHEN unique_violation THEN
                                             new.unique_key);
             IF before[new.ord] IS NOT NULL THEN
                 EXIT WHEN new.debounce_max IS NULL OR before[new.ord] = new.id
+                     OR coalesce(new.debounces, before[new.ord]) <> before[new.ord]
                      OR debounce(now, before[new.ord], new.task, new.body, new.delay, number);
                 CONTINUE;  -- it starts, or ends, at this moment
             END IF;
@@ -252,7 +253,8 @@ CREATE FUNCTION each_of(jobs new_jobs) RETURNS TABLE (
     ord bigint, id text, queue text, task text, body bytea, region text, priority smallint,
     delay bigint, unique_key text, limits text, fairness_key text, expires bigint,
     unique_in text, awaits integer, gather text, gather_index integer, keep integer,
-    debounce_max bigint, unique_for bigint, return_exceptions boolean, lined boolean
+    debounce_max bigint, debounces text, unique_for bigint, return_exceptions boolean,
+    lined boolean
 )
 LANGUAGE sql IMMUTABLE AS $$
     SELECT u.ord, u.id, coalesce(u.queue, jobs.queue[1]), coalesce(u.task, jobs.task[1]), u.body,
@@ -260,15 +262,16 @@ LANGUAGE sql IMMUTABLE AS $$
            CASE WHEN u.awaits > 0 THEN 0 ELSE coalesce(u.delay, jobs.delay[1]) END, u.unique_key,
            u.limits, u.fairness_key, u.expires, u.unique_in,
            coalesce(u.awaits, 0), u.gather, coalesce(u.gather_index, 0), u.keep,
-           u.debounce_max, u.unique_for, coalesce(u.return_exceptions, false),
+           u.debounce_max, u.debounces, u.unique_for, coalesce(u.return_exceptions, false),
            coalesce(u.limits, u.fairness_key) IS NOT NULL AND coalesce(u.awaits, 0) = 0
     FROM unnest(jobs.id, jobs.queue, jobs.task, jobs.body, jobs.region, jobs.priority, jobs.delay,
                 jobs.unique_key, jobs.limits, jobs.fairness_key, jobs.expires, jobs.unique_in,
                 jobs.awaits, jobs.gather, jobs.gather_index, jobs.keep,
-                jobs.debounce_max, jobs.unique_for, jobs.return_exceptions)
+                jobs.debounce_max, jobs.debounces, jobs.unique_for, jobs.return_exceptions)
       WITH ORDINALITY
       AS u (id, queue, task, body, region, priority, delay, unique_key, limits, fairness_key,
-            expires, unique_in, awaits, gather, gather_index, keep, debounce_max, unique_for, return_exceptions, ord)
+            expires, unique_in, awaits, gather, gather_index, keep, debounce_max, debounces,
+            unique_for, return_exceptions, ord)
 $$;
 
 -- add_alike(now, woken, ids, bodies, what they have in common): store jobs that differ in id and

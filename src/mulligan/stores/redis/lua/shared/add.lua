@@ -14,15 +14,19 @@ local TIMES = { debounce_max = 'debounce_until', unique_for = 'unique_until' }
 local function write_options(id, lane, due, delayed, options)
   local fields, marks, at = {}, '', 0
   for name, value in pairs(options) do
-    if name == 'expires' then
+    if name == 'debounces' then
+      value = nil  -- it is for `add` alone
+    elseif name == 'expires' then
       name, value, marks = 'expires_at', number_text(now + value), marks .. 'e'
     elseif value == true then
       value = 1
     elseif TIMES[name] then
       name, value = TIMES[name], number_text(rounded(now + value))
     end
-    fields[at + 1], fields[at + 2] = name, value
-    at, marks = at + 2, marks .. (MARKS[name] or '')
+    if value then
+      fields[at + 1], fields[at + 2] = name, value
+      at, marks = at + 2, marks .. (MARKS[name] or '')
+    end
   end
   if options.awaits then
     fields[at + 1], fields[at + 2], fields[at + 3], fields[at + 4] = 'lane', lane, 'sequence', 0
@@ -56,7 +60,9 @@ local function add(id, lane, delay, options, is_lined, heading, said)
   local known = options.unique_key
     and key_holder(unique_keys(queue_of(lane), options.unique_in), options.unique_key)
   if known then
-    if options.debounce_max then debounce(known, delay, said) end
+    if options.debounce_max and (options.debounces or known) == known then
+      debounce(known, delay, said)
+    end
     return known
   end
   local due, sequence, delayed = join_new(id, lane, delay, options, is_lined)
