@@ -1,9 +1,15 @@
 """What happens when the server goes away, is full, or takes no writes."""
 
 import asyncio
+import socket
+import struct
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
 
 import pytest
-from redis.asyncio import Redis
+import uvloop
+from redis.asyncio import Connection, Redis
 
 from mulligan.core.counts import Count
 from mulligan.core.errors import StoreError, StoreUnavailableError
@@ -101,6 +107,112 @@ async def test_a_server_that_talks_nonsense_counts_as_away(own_server):
         with pytest.raises(StoreUnavailableError, match="cannot be reached"):
             await store.open()
         await store.close()
+
+
+RESET = struct.pack("ii", 1, 0)
+LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request) -> Callable[[Coroutine[Any, Any, None]], None]:
+    """Runs a coroutine on a loop of its kind: uvloop raises RuntimeError for some lost writes."""
+
+    def run_it(work: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
+            runner.run(work)
+
+    return run_it
+
+
+async def closed_by_the_peer(writer: asyncio.StreamWriter) -> None:
+    async with asyncio.timeout(30):
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+def test_a_server_that_accepts_and_resets_counts_as_away(run, monkeypatch):
+    greet = Connection.on_connect_check_health
+
+    async def greet_once_reset(driver: Connection, **options: Any) -> None:
+        assert driver._writer is not None
+        await closed_by_the_peer(driver._writer)
+        await greet(driver, **options)
+
+    async def reset(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        line = writer.get_extra_info("socket")
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        writer.transport.abort()
+
+    async def enqueue() -> None:
+        async with await asyncio.start_server(reset, LOOPBACK, 0) as door:
+            store = RedisStore(f"redis://{LOOPBACK}:{door.sockets[0].getsockname()[1]}/0")
+            with pytest.raises(StoreUnavailableError, match="cannot be reached"):
+                await store.enqueue(jobs("a"))
+            await store.close()
+
+    monkeypatch.setattr(Connection, "on_connect_check_health", greet_once_reset)
+    run(enqueue())
+
+
+@pytest.mark.parametrize("end", ["close", "reset"])
+def test_a_connection_that_ended_while_the_driver_had_it_is_lost_at_once(
+    run, monkeypatch, own_server, end
+):
+    url = own_server.url
+
+    async def ended(driver: Connection) -> None:
+        assert driver._reader is not None
+        assert driver._writer is not None
+        if end == "reset":
+            driver._writer.transport.abort()
+            await closed_by_the_peer(driver._writer)
+            return
+        async with Redis.from_url(url) as other:
+            await other.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        async with asyncio.timeout(30):
+            await driver._reader.read()
+
+    async def ask() -> None:
+        store = RedisStore(url)
+        connection = store._server.connection
+
+        async def connection_that_ended() -> Connection:
+            made = await connection()
+            assert isinstance(made, Connection)
+            await ended(made)
+            return made
+
+        monkeypatch.setattr(store._server, "connection", connection_that_ended)
+        # No answer timeout may be what ends this wait.
+        monkeypatch.setattr(store._server, "_answer_timeout", None)
+        async with asyncio.timeout(30):
+            with pytest.raises(StoreUnavailableError, match="cannot be reached"):
+                await store.stats()
+        await store.close()
+
+    run(ask())
+
+
+def test_a_transport_that_refuses_a_write_is_a_lost_connection(run, own_server, monkeypatch):
+    async def ask() -> None:
+        async with opened(own_server.url) as store:
+            wire = store._server._free_wire()
+            assert wire is not None
+
+            class Refusing:
+                def __getattr__(self, name: str) -> Any:
+                    return getattr(transport, name)
+
+                def write(self, _: bytes) -> None:
+                    raise RuntimeError("Cannot call write() after write_eof()")
+
+            transport, wire._transport = wire._transport, Refusing()  # type: ignore[assignment]
+            store._server._idle.append(wire)
+            with pytest.raises(StoreUnavailableError, match="cannot be reached"):
+                await store.enqueue(jobs("a"))
+            assert (await store.enqueue(jobs("a")))[0].created
+
+    run(ask())
 
 
 async def test_a_flush_of_the_servers_scripts_is_not_noticed(store, client):

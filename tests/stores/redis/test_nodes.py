@@ -153,6 +153,15 @@ async def test_what_sentinels_do_not_say_is_said(named, answer, kind, reason):
         await Nodes(read_url("redis+sentinel://a/mymaster")).connect()
 
 
+async def test_after_a_sentinel_that_resets_another_one_is_asked_first(named):
+    named.answer = RuntimeError("the handler is closed")  # uvloop's
+    asked = Nodes(read_url("redis+sentinel://a,b/mymaster"))
+    for first in ("a", "b"):
+        with pytest.raises(LostError):
+            await asked.connect()
+        assert named.asked[0][0] == (first, 26379)
+
+
 async def test_a_primary_that_was_demoted_a_moment_ago_is_not_used(named, url, monkeypatch):
     named.answer = "127.0.0.1", urlsplit(url).port
 

@@ -16,10 +16,12 @@ from redis.asyncio.sentinel import MasterNotFoundError
 from redis.backoff import NoBackoff
 from redis.crc import key_slot
 from redis.exceptions import AuthenticationError, RedisError, ResponseError
+from redis.exceptions import ConnectionError as LostError
 
 from mulligan.core.errors import StoreError, StoreUnavailableError
 from mulligan.stores.redis.errors import AnswerError, node_of
 from mulligan.stores.redis.url import Address, RedisUrl
+from mulligan.stores.redis.wire import CLOSED, lost_when_closed
 
 # How long a connection, or the answer to a command, may take; a script takes milliseconds.
 ANSWER_TIMEOUT = 5.0
@@ -62,7 +64,7 @@ class Nodes:
         connection = await connected(self._driver(primary))
         # One that was demoted a moment ago may still be named; not every user may ask for its role.
         role: list[Any] = [b"master"]
-        with suppress(ResponseError):
+        with suppress(ResponseError), lost_when_closed():
             await connection.send_command("ROLE")
             role = await connection.read_response()
         if role[0] not in (b"master", "master"):
@@ -97,6 +99,9 @@ class Nodes:
                 f"{self.url.shown}: no sentinel answers that knows a primary of the service"
                 f" {self.url.service!r} which is up; check the name, and that sentinels run"
             ) from None
+        except RuntimeError as error:  # see lost_when_closed; the driver asked no other sentinel
+            self.known = self.known[1:] + self.known[:1]
+            raise LostError(CLOSED) from error
         except AuthenticationError:
             raise StoreError(
                 f"{self.url.shown}: a sentinel refused the user or password; give its own by"
@@ -170,7 +175,8 @@ class Nodes:
 async def connected(connection: AbstractConnection) -> AbstractConnection:
     """Connect, or leave nothing behind."""
     try:
-        await connection.connect()  # type: ignore[no-untyped-call]
+        with lost_when_closed():
+            await connection.connect()  # type: ignore[no-untyped-call]
     except BaseException:
         await connection.disconnect(nowait=True)
         raise

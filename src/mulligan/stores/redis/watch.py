@@ -38,9 +38,9 @@ class Channels(Wire):
 
     def ask(self, command: str, channel: str) -> asyncio.Future[None]:
         """Send a command that has one answer; its future ends when that comes."""
+        self._write(pack((command, channel)))
         answered = self._loop.create_future()
         self._asked.append(answered)
-        self._transport.write(pack((command, channel)))
         return answered
 
     def data_received(self, data: bytes) -> None:
@@ -175,7 +175,7 @@ class Subscriber:
                 self._loop.call_soon_threadsafe(self._unsubscribe, job)
 
     def _unsubscribe(self, job: str) -> None:
-        if self._channels is None:
+        if self._channels is None or self._channels.closed:
             return
         if job not in self._watches:
             self._channels.ask("UNSUBSCRIBE", self._name(job)).cancel()  # nobody awaits it

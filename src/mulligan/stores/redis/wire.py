@@ -5,7 +5,8 @@ exchange through the driver passes tasks, timers and buffers that cost more than
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 from hiredis import ProtocolError, Reader
@@ -18,6 +19,7 @@ from mulligan.stores.redis.errors import AnswerError
 
 # What a reader gives for an answer of which a part has yet to come.
 INCOMPLETE = object()
+CLOSED = "the server closed the connection"
 
 
 class Wire(asyncio.Protocol):
@@ -30,6 +32,7 @@ class Wire(asyncio.Protocol):
     def __init__(self, connection: AbstractConnection) -> None:
         """Take over the transport of a connection that the driver has just made."""
         self._writer = writer_of(connection)  # which closes the transport when it is forgotten
+        reader = getattr(connection, "_reader", None)
         connection._reader = connection._writer = None  # noqa: SLF001 - it may not close it now
         self._transport = cast("asyncio.Transport", self._writer.transport)
         self._transport.set_protocol(self)
@@ -38,7 +41,8 @@ class Wire(asyncio.Protocol):
         self._answers: list[Any] = []
         self._waiting: asyncio.Future[None] | None = None
         self._expected = 0
-        self._closed = False
+        # The transport reports the end of the stream once: the driver may have read it already.
+        self._closed = isinstance(reader, asyncio.StreamReader) and reader.at_eof()
 
     @property
     def closed(self) -> bool:
@@ -68,7 +72,17 @@ class Wire(asyncio.Protocol):
     def send(self, packed: Sequence[bytes]) -> None:
         """Send commands, without waiting for their answers."""
         self._expected = len(packed)
-        self._transport.write(b"".join(packed))
+        self._write(b"".join(packed))
+
+    def _write(self, data: bytes) -> None:
+        """Raise at once if the transport is closed: its end was reported before, and only once."""
+        if self.closed:
+            raise LostError(CLOSED)
+        try:
+            self._transport.write(data)
+        except RuntimeError as error:  # see lost_when_closed; this is called for every command
+            self.close()
+            raise LostError(CLOSED) from error
 
     def close(self) -> None:
         """Close at once."""
@@ -95,7 +109,7 @@ class Wire(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Raise in the call that waits."""
         self._closed = True
-        lost = LostError("the server closed the connection")
+        lost = LostError(CLOSED)
         lost.__cause__ = error
         self._fail(lost)
 
@@ -105,6 +119,18 @@ class Wire(asyncio.Protocol):
     def _fail(self, error: Exception) -> None:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(error)
+
+
+@contextmanager
+def lost_when_closed() -> Iterator[None]:
+    """Raise ConnectionError where uvloop raises RuntimeError: for a write to a closed transport.
+
+    asyncio's own loop ignores such a write.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        raise LostError(CLOSED) from error
 
 
 def writer_of(connection: AbstractConnection) -> asyncio.StreamWriter:
