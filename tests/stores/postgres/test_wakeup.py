@@ -1,8 +1,15 @@
 """Who is woken, when, and what is found without."""
 
 import asyncio
+import os
+import socket
+from typing import Any
+
+import psycopg
+import pytest
 
 from mulligan.stores.postgres.fields import packed_columns
+from mulligan.stores.postgres.listen import received
 from tests.contract.builders import ANN, BOB, claim, job, jobs, names
 from tests.contract.waits import woken
 from tests.store_kit import with_query
@@ -104,3 +111,39 @@ async def test_a_worker_whose_listener_was_cut_off_is_woken_by_a_new_one(store, 
     sleeping = asyncio.create_task(store.wait(ANN, 60))
     await store.enqueue(jobs("a"))
     await asyncio.wait_for(sleeping, 30)
+
+
+class Lost:
+    """A connection that is lost when it is read, whose number another one gets at once."""
+
+    def __init__(self) -> None:
+        ours, self.peer = socket.socketpair()
+        self.other, self.far = socket.socketpair()
+        self.number = ours.detach()
+        self.pgconn = self
+        self.peer.send(b"x")
+
+    def fileno(self) -> int:
+        return self.number
+
+    def consume_input(self) -> None:
+        os.close(self.number)
+        asyncio.get_running_loop().call_soon(self.use_the_number_again)
+        raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    def use_the_number_again(self) -> None:
+        os.dup2(self.other.fileno(), self.number)
+        asyncio.get_running_loop().add_reader(self.number, lambda: None)
+
+    def notifies(self) -> None:
+        return None
+
+
+async def test_a_listener_that_is_lost_leaves_the_reader_of_a_newer_connection_alone():
+    lost: Any = Lost()
+    with pytest.raises(psycopg.OperationalError):
+        await received(lost, lambda _: None)
+    assert asyncio.get_running_loop().remove_reader(lost.number)
+    os.close(lost.number)
+    for each in (lost.peer, lost.other, lost.far):
+        each.close()

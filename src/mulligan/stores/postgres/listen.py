@@ -17,13 +17,17 @@ async def received(connection: Connection, take: Callable[[str], None]) -> None:
     loop, server = asyncio.get_running_loop(), connection.pgconn
     lost: asyncio.Future[None] = loop.create_future()
     socket = connection.fileno()
+    reading = True
 
     def read() -> None:
+        nonlocal reading
         try:
             server.consume_input()
         except psycopg.Error as error:
+            reading = False
             loop.remove_reader(socket)
-            lost.set_exception(error)
+            if not lost.done():
+                lost.set_exception(error)
         while notification := server.notifies():
             take(notification.extra.decode())
 
@@ -31,4 +35,5 @@ async def received(connection: Connection, take: Callable[[str], None]) -> None:
     try:
         await lost
     finally:
-        loop.remove_reader(socket)
+        if reading:  # a lost connection has closed its socket, and another may have its number
+            loop.remove_reader(socket)
