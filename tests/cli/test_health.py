@@ -56,7 +56,7 @@ def test_a_worker_is_ready_until_it_drains_and_well_as_long_as_it_runs(url, tmp_
         worker.send_signal(signal.SIGTERM)
         drains = until(address, "/readyz", 503)
         assert drains == {"status": "not ready", "reason": "draining"}
-        assert until(address, "/healthz", 200) == {"status": "ok"}
+        assert until(address, "/healthz", 200) == {"status": "ok", "not_ready": "draining"}
         fifo.write_text("done")
         read_until(worker, "stopped")
         assert worker.wait() == 0

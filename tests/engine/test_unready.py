@@ -1,11 +1,15 @@
 """A worker is ready while it beats and claims, and does not drain."""
 
 import asyncio
+from collections.abc import Sequence
 
 from mulligan import Mulligan
+from mulligan.core.errors import StoreUnavailableError
+from mulligan.core.outcome import Outcome, Verdict
 from mulligan.core.settings import Settings
 from mulligan.engine.worker import Engine
-from tests.engine.real_engine import QUICK, Faulty, engine, worker_of
+from mulligan.stores.memory import MemoryStore
+from tests.engine.real_engine import QUICK, Faulty, ended, engine, worker_of
 
 APP = Mulligan("memory://")
 
@@ -35,6 +39,48 @@ async def test_it_is_not_ready_while_its_claims_are_not_answered():
         await until(made, "claims fail")
         store.lose.clear()
         await until(made, "")
+
+
+class Unwritten(MemoryStore):
+    """A store that hands out jobs, and fails to commit while it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails = False
+        self.failed = asyncio.Semaphore(0)
+
+    async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
+        if self.fails:
+            self.failed.release()
+            raise StoreUnavailableError("the disk failed")
+        return await super().commit(outcomes)
+
+
+async def test_it_is_not_ready_and_claims_nothing_while_its_commits_fail():
+    """Or else it would run jobs whose outcomes are never written."""
+    app = Mulligan("memory://")
+    ran: list[int] = []
+
+    @app.task
+    async def work(number: int) -> None:
+        ran.append(number)
+
+    store = Unwritten()
+    first, second = work.call(1).job, work.call(2).job
+    async with engine(app, store) as made:
+        await until(made, "")
+        store.fails = True
+        await store.enqueue([first])
+        await store.failed.acquire()
+        await until(made, "commits fail")
+        await store.enqueue([second])
+        for _ in range(3):  # time enough for a claim
+            await store.failed.acquire()
+        assert ran == [1]
+        store.fails = False
+        assert await ended(store, first.id, second.id) == ["done", "done"]
+        await until(made, "")
+    assert ran == [1, 2]
 
 
 async def test_it_is_not_ready_when_a_lease_has_passed_without_a_heartbeat():

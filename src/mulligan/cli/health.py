@@ -24,6 +24,7 @@ HEAD_WITHIN = 5.0
 BACKLOG = 64
 PHRASES = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed",
            503: "Service Unavailable"}  # fmt: skip
+READY = 200, {"status": "ready"}
 # Why something is not as it should be; empty if it is.
 Reason = Callable[[], str]
 
@@ -98,10 +99,12 @@ async def answer(
         return 404, {"status": "not found"}
     if method not in (b"GET", b"HEAD"):
         return 405, {"status": "not allowed"}
-    reason, bad = (unready(), "not ready") if path == b"/readyz" else (unwell(), "not well")
-    if reason:
-        return 503, {"status": bad, "reason": reason}
-    return 200, {"status": "ready" if path == b"/readyz" else "ok"}
+    not_ready = unready()
+    if path == b"/readyz":
+        return (503, {"status": "not ready", "reason": not_ready}) if not_ready else READY
+    if reason := unwell():
+        return 503, {"status": "not well", "reason": reason}
+    return 200, {"status": "ok"} | ({"not_ready": not_ready} if not_ready else {})
 
 
 def response(status: int, body: dict[str, str]) -> bytes:

@@ -66,6 +66,7 @@ class Committer:
         self._answered = 0
         self._progress = asyncio.Event()
         self._store_retry = StoreRetry("commit")
+        self._refusing = False  # whether the store answers, and refuses some outcome for now
         self._size = BATCH_LIMIT
         self._more: asyncio.Event | None = None  # while only what is for absent shards waits
         self._flushing = 0  # how many wait until all is written
@@ -77,6 +78,11 @@ class Committer:
     def backlog(self) -> int:
         """How many outcomes the store has not answered yet."""
         return len(self._waiting)
+
+    @property
+    def failing(self) -> bool:
+        """Whether the store commits nothing now."""
+        return bool(self._waiting) and self._store_retry.failing and not self._refusing
 
     @property
     def holding(self) -> list[Lease]:
@@ -105,6 +111,7 @@ class Committer:
             except Exception as error:  # noqa: BLE001 - one bad outcome must not hold up the rest
                 await self._put_aside(batch, error)
                 continue
+            self._refusing = False
             verdicts = [verdict for verdict in answers if verdict is not None]
             if len(verdicts) < len(batch):
                 batch = await self._put_off(batch, answers)
@@ -172,6 +179,7 @@ class Committer:
         first = self._waiting[0]
         outcome = first.outcome
         if isinstance(error, StoreError):
+            self._refusing = True
             self._waiting.append(self._waiting.pop(0))
             await self._store_retry.pause(error)
             return

@@ -91,12 +91,13 @@ class Fetcher:
         self._breakers.update(await self._store_retry.call(self._store.facts))
         while not self._stopping:
             demand = min(self._slots.demand, BATCH_LIMIT)
-            full = self._committer.backlog > BACKLOG_LIMIT
-            if (demand <= 0 or full) and self._expected:
+            # What starts while nothing can be committed would only run again elsewhere.
+            held_up = self._committer.failing or self._committer.backlog > BACKLOG_LIMIT
+            if (demand <= 0 or held_up) and self._expected:
                 await self._resign()
             elif demand <= 0:
                 await self._rest(self._slots.changed())
-            elif full:
+            elif held_up:
                 await self._rest(self._committer.flushed())
             else:
                 await self._fetch(demand)

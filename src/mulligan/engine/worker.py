@@ -225,6 +225,8 @@ class Engine:
         silent = self._monotonic() - self._beaten
         if silent > self.worker.lease:
             return f"the store has not answered a heartbeat for {silent:.0f} s"
+        if self.committer.failing:
+            return "commits fail"
         return "claims fail" if self.fetcher.failing else ""
 
     @property

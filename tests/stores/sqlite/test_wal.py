@@ -4,11 +4,13 @@ import asyncio
 import errno
 import os
 import shutil
+import subprocess
 import threading
+import time
 
 import pytest
 
-from mulligan.core.errors import StoreError
+from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.page import Selection
 from mulligan.stores.sqlite import SqliteStore
 from tests.contract.builders import ANN, BOB, claim, done, jobs, names
@@ -112,14 +114,34 @@ async def test_what_the_disk_does_not_take_is_not_said_to_be_written(store, monk
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr("mulligan.stores.sqlite.wal.sync_file", refuse)
-    with pytest.raises(StoreError, match=r"the disk failed .*; check the disk and restart"):
+    with pytest.raises(StoreUnavailableError, match=r"the disk failed .*; check the disk"):
+        await store.enqueue(jobs("a"))
+
+
+async def test_once_the_disk_is_well_again_all_is_copied_into_the_file_first(
+    store, path, db, tmp_path, monkeypatch
+):
+    """The failed part of the log is never written by later syncs: systems forget it."""
+
+    def refuse(_file):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("mulligan.stores.sqlite.wal.sync_file", refuse)
+    with pytest.raises(StoreUnavailableError, match="the disk failed"):
         await store.enqueue(jobs("a"))
     monkeypatch.undo()
-    with pytest.raises(StoreError, match="the disk failed"):
+    db.execute("BEGIN")
+    db.execute("SELECT * FROM job").fetchall()
+    monkeypatch.setattr("mulligan.stores.sqlite.wal.EMPTY_WITHIN", 0.01)
+    with pytest.raises(StoreUnavailableError, match="others read the log"):
         await store.enqueue(jobs("a"))
-    await store.close()
-    await store.open()
+    db.execute("COMMIT")
     assert await store.enqueue(jobs("a")) == [("a", False)]
+    # Another process copies it: closing the file here would drop our locks on it.
+    copying = ["cp", path, tmp_path / "without-log.db"]
+    await asyncio.to_thread(subprocess.run, copying, check=True)
+    async with handle(f"sqlite:///{tmp_path}/without-log.db", time.time) as left:
+        assert await left.get("a") is not None
 
 
 async def test_what_was_answered_is_there_after_a_power_cut(

@@ -12,14 +12,15 @@ starts again at its beginning once all of it is copied. So where the thread has 
 whoever writes does the rest.
 """
 
+import errno
 import os
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 from queue import SimpleQueue
 from sqlite3 import Connection, Error, connect
 from typing import Literal
 
-from mulligan.core.errors import StoreError
+from mulligan.core.errors import StoreUnavailableError
 
 sync_file = getattr(os, "fdatasync", os.fsync)
 # In pages: every so many the log is copied by the thread; so few are not worth its while;
@@ -29,6 +30,8 @@ STEP, LITTLE, LONGEST = 1000, 100, 8000
 FEW = 32
 # Seconds; no checkpoint takes as long, unless its thread has failed.
 TIMEOUT = 30.0
+# How long the log may be in use by others before it is tried again to empty it.
+EMPTY_WITHIN = 1.0
 # The log, as SQLite documents it: a header, then pages, each after a header of its own. What was
 # written since the log was last reset bears the two salts of the header.
 HEADER, PAGE_HEADER = 32, 24
@@ -40,27 +43,29 @@ PAGE_SALTS_AT, SALTS_LENGTH = 8, 8
 class WriteAheadLog:
     """The log of a database that is open; any thread may wait for it.
 
-    After a failure nothing more is said to be on the disk: systems forget what they could not
-    write, and the next wait would end well without it.
+    Systems forget what they could not write, and the next wait ends well without it: the log then
+    has a gap on the disk, and is not read past it after a power cut. So after a failure the log is
+    first copied into the file and emptied.
     """
 
     def __init__(self, path: str) -> None:
-        self._path = wal_path(path)
-        self._file = os.open(self._path, os.O_RDWR)
-        self._failed: OSError | None = None
+        self._path = path
+        self._file = os.open(wal_path(path), os.O_RDWR)
+        self._failed = False
 
     def sync(self) -> None:
         """Wait until everything that has been committed is on the disk."""
         try:
-            if self._failed is None:
-                sync_file(self._file)
-        except OSError as error:
-            self._failed = error
-        if self._failed is not None:
-            raise StoreError(
-                f"{self._path}: the disk failed ({self._failed}), and what was written since may be"
-                " lost when the power goes; check the disk and restart"
-            ) from self._failed
+            if self._failed:
+                empty_log(self._path)
+            sync_file(self._file)
+        except (OSError, Error) as error:
+            self._failed = True
+            raise StoreUnavailableError(
+                f"{wal_path(self._path)}: the disk failed ({error}), and what was written since may"
+                " be lost when the power goes; check the disk"
+            ) from error
+        self._failed = False
 
     def close(self) -> None:
         """Let go."""
@@ -146,6 +151,14 @@ class Checkpointer:
             self._idle.set()
         if db is not None:
             db.close()
+
+
+def empty_log(path: str) -> None:
+    """Copy the whole log into the file and empty it; raises what keeps it from being done."""
+    with closing(connect(path, timeout=EMPTY_WITHIN, isolation_level=None)) as db:
+        [is_busy, *_] = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if is_busy:
+        raise OSError(errno.EBUSY, "others read the log, which cannot be emptied yet")
 
 
 def checkpoint(db: Connection) -> int:
