@@ -92,6 +92,7 @@ def test_all_of_it_is_cancelled_as_one(app, tasks, name):
         whole = everything(app, tasks, id=name)
         assert whole.cancel("enough")
         assert {job.status for job in t.jobs()} == {"cancelled"}
+        assert whole.progress() == Progress(4, 0, 0, cancelled=4)
         assert not whole.cancel("again")
 
 
@@ -102,10 +103,12 @@ def test_what_is_under_way_inside_a_chain_is_cancelled_too(app, tasks, name):
         spreads = tasks.upto | each(tasks.double.using(delay=60)) | tasks.total
         whole = app.gather([slow.call(1), spreads.call(3)], tasks.total, id=name)
         t.advance(10)
+        assert whole.progress() == Progress(2, 0, 0, 0)
         assert whole.cancel("enough")
         left = [job for job in t.jobs() if job.status != "done"]
         assert {job.status for job in left} == {"cancelled"}
         assert len(left) == 1 + 3 + 1 + 1
+        assert whole.progress() == Progress(2, 0, 0, cancelled=2)
 
 
 def test_failures_of_chains_and_gathers_are_values(app, tasks):

@@ -94,6 +94,7 @@ def test_a_gather_is_cancelled_as_one(app):
     )
     told = json.loads(run(app, "day.2", "cancel", "--json", "--reason", "enough"))
     assert (told["changed"], told["status"]) == (3, "cancelled")
+    assert "2 of 2 ended: 0 done, 0 failed, 2 cancelled; 0 open" in run(app, "day.2")
     assert "nothing to cancel" in run(app, "day.2", "cancel", code=1)
 
 

@@ -6,10 +6,12 @@ from itertools import chain
 import pytest
 from msgspec.structs import replace
 
+from mulligan.core.errors import InvalidError
 from mulligan.core.lane import Lane
 from mulligan.core.limits import Limit
 from mulligan.core.outcome import Cancelled, Later
 from mulligan.core.page import Selection
+from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.stats import DelayedStats
 from tests.contract.builders import (
     ANN,
@@ -31,6 +33,29 @@ from tests.contract.builders import (
 async def test_an_unknown_job_is_none_and_has_no_history(store):
     assert await store.get("nobody") is None
     assert await store.history("nobody") == []
+
+
+async def test_the_statuses_of_many_jobs_are_read_at_once(store):
+    claims = await begin(store, *jobs("done", "failed", "running", "stopped", "retried"))
+    ended, failed, running, stopped, retried = claims
+    await store.commit([done(ended), dead(failed), again(retried)])
+    await store.cancel([stopped.id], "enough")
+    await store.enqueue(jobs("waiting"))
+    asked = [each.id for each in claims] + ["waiting", "nobody"]
+    assert await store.statuses(asked) == {
+        "done": "done",
+        "failed": "failed",
+        "running": "processing",
+        "stopped": "cancelled",
+        "retried": "pending",
+        "waiting": "pending",
+    }
+    assert running.id == "running"
+    assert await store.statuses([]) == await store.statuses(["nobody"]) == {}
+    assert await store.replay(["failed"]) == [True]
+    assert await store.statuses(["failed"]) == {"failed": "pending"}
+    with pytest.raises(InvalidError, match="over the limit"):
+        await store.statuses(["a"] * (BATCH_LIMIT + 1))
 
 
 async def test_sequences_follow_the_order_in_which_jobs_join_a_lane(store):

@@ -14,7 +14,9 @@ from mulligan.core.gather import (
     failure_in,
     failure_value,
     failures_of,
+    is_frozen,
     lost_value,
+    progress_after,
     progress_of,
     purged_value,
     raw_results,
@@ -95,3 +97,28 @@ def test_progress_counts_failures_as_arrived_only_where_they_arrive():
     arriving = progress_of(replace(job, return_exceptions=True), 10)
     assert arriving == Progress(10, 4, 2, 1)
     assert (arriving.ended, arriving.open) == (7, 3)
+
+
+def test_a_gather_counts_no_more_once_it_was_cancelled_before_all_arrived():
+    assert not is_frozen(replace(WAITING, awaits=3))
+    assert is_frozen(replace(WAITING, status="cancelled", awaits=3))
+    assert not is_frozen(replace(WAITING, status="cancelled", awaits=0))
+
+
+@pytest.mark.parametrize(
+    ("counted", "members", "progress"),
+    [
+        # (done, failed, cancelled) when it was cancelled, what is stored of its members, and now
+        ((3, 0, 0), ["done"] * 3 + ["cancelled"] * 7, (3, 0, 7)),
+        ((0, 0, 0), ["cancelled", "pending", "processing", "done"], (1, 0, 1)),
+        # one that had failed was replayed since
+        ((0, 1, 0), ["done", "cancelled"], (1, 0, 1)),
+        # some were deleted since: those that had arrived are known, the others are not
+        ((3, 1, 0), ["done", None, None, None, None, "cancelled"], (3, 1, 2)),
+        ((5, 0, 0), [None, None], (2, 0, 0)),
+    ],
+)
+def test_a_cancelled_gather_is_as_far_as_its_members_are(counted, members, progress):
+    found = progress_after(Progress(len(members), *counted), members)
+    assert found == Progress(len(members), *progress)
+    assert found.open == sum(each in ("pending", "processing") for each in members)

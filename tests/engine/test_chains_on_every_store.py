@@ -7,11 +7,13 @@ import pytest
 
 from mulligan import (
     Delays,
+    Failure,
     InvalidError,
     JobCancelledError,
     JobFailedError,
     JobHandle,
     Mulligan,
+    Progress,
     Retry,
     Settings,
     UnknownJobError,
@@ -229,6 +231,59 @@ async def test_calls_of_any_tasks_are_gathered(app):
         assert await job.aresult(timeout=60) == [4, "x"]
         again = await app.agather([double.call(2), text.call("x")], listed, id="g")
         assert (again.created, await again.aresult(timeout=60)) == (False, [4, "x"])
+
+
+@pytest.mark.parametrize("with_failures", [False, True])
+async def test_a_cancelled_gather_tells_how_its_members_end(app, with_failures):
+    @app.task
+    async def double(n: int) -> int:
+        return 2 * n
+
+    @app.task(queue="held")
+    async def held(n: int) -> int:
+        return n
+
+    @app.task
+    async def listed(values: list[int | Failure]) -> int:
+        return len(values)
+
+    calls = [double.call(n) for n in range(3)]
+    calls += [held.call(n) for n in range(7)]
+    await app.apause("held")
+    whole = await app.agather(calls, listed, return_exceptions=with_failures)
+    async with working(app):
+        for n in range(3):
+            await app.job(f"{whole.id}.1.{n}").aresult(timeout=60)
+        assert await app.job(f"{whole.id}.2").acancel("enough")
+        assert await whole.aprogress() == Progress(10, 3, 0, 0)
+        await app.job(f"{whole.id}.1.9").acancel("enough too")
+        assert await whole.aprogress() == Progress(10, 3, 0, cancelled=1)
+        await app.aresume("held")
+        await app.job(f"{whole.id}.1.8").aresult(timeout=60)
+        for n in range(3, 8):
+            await app.job(f"{whole.id}.1.{n}").aresult(timeout=60)
+        assert await whole.aprogress() == Progress(10, 9, 0, cancelled=1)
+
+
+async def test_a_gather_that_is_cancelled_as_one_has_no_open_members(app):
+    @app.task
+    async def double(n: int) -> int:
+        return 2 * n
+
+    @app.task
+    async def listed(values: list[int]) -> int:
+        return len(values)
+
+    calls = [double.call(n) for n in range(3)]
+    calls += [double.using(delay=600).call(n) for n in range(7)]
+    whole = await app.agather(calls, listed)
+    async with working(app):
+        for n in range(3):
+            await app.job(f"{whole.id}.1.{n}").aresult(timeout=60)
+    assert await whole.acancel("enough")
+    progress = await whole.aprogress()
+    assert progress == Progress(10, 3, 0, cancelled=7)
+    assert progress.open == 0
 
 
 async def test_a_sink_has_one_key_over_all_its_retries_and_sees_no_refused_result(app):

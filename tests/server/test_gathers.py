@@ -75,6 +75,9 @@ async def test_it_is_cancelled_as_one(client, store):
     await begun(store, return_exceptions=True)
     answer = await good(client.post("/api/gathers/day.2/cancel", json={"reason": "enough"}))
     assert (answer["changed"], answer["gather"]["status"]) == (2, "cancelled")
+    for shown in (answer["gather"], await good(client.get("/api/gathers/day.2"))):
+        counts = [shown[name] for name in ("done", "failed", "cancelled", "open")]
+        assert counts == [1, 1, 1, 0]
     assert (await store.get("day.1.2")).cancel_reason == "enough"
 
 

@@ -1,16 +1,30 @@
 """A gather as one thing: how far it has come, what failed in it, and what is done to all of it."""
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 
-from mulligan.app.members import Members, cancel_all, cancel_members, inner_gathers, members_of
+from mulligan.app.members import (
+    Members,
+    cancel_all,
+    cancel_members,
+    in_batches,
+    inner_gathers,
+    members_of,
+    newest_statuses,
+)
 from mulligan.app.stages import ChainHandle
 from mulligan.core.errors import InvalidError, UnknownJobError
 from mulligan.core.flow import flow_of, gathering_id
-from mulligan.core.gather import Failure, Progress, failures_of, progress_of
+from mulligan.core.gather import (
+    Failure,
+    Progress,
+    failures_of,
+    is_frozen,
+    progress_after,
+    progress_of,
+)
 from mulligan.core.job import Job
-from mulligan.core.settings import BATCH_LIMIT
 from mulligan.stores.contract import Store
 
 R = TypeVar("R")
@@ -33,11 +47,11 @@ class GatherHandle(ChainHandle[R], frozen=True, gc=False):
     """A gather, by the id that its jobs are named after. Its result is that of what comes last."""
 
     async def aprogress(self) -> Progress:
-        """How many members there are, and how many have ended how, without reading them."""
+        """How many members there are, and how many have ended how."""
         return (await self._view()).progress
 
     def progress(self) -> Progress:
-        """How many members there are, and how many have ended how, without reading them."""
+        """How many members there are, and how many have ended how."""
         return self._app.run(self.aprogress)
 
     async def afailures(self) -> list[Failure]:
@@ -93,7 +107,10 @@ async def gather_view(store: Store, job: str, limit: int | None = 100) -> Gather
     failures: list[tuple[int, Failure]] = []
     if limit != 0:
         failures = (await all_failures(store, found, members, limit))[:limit]
-    return GatherView(found, progress_of(found, flow.members), failures, members)
+    progress = progress_of(found, flow.members)
+    if is_frozen(found):
+        progress = progress_after(progress, await newest_statuses(store, members))
+    return GatherView(found, progress, failures, members)
 
 
 async def all_failures(
@@ -135,12 +152,7 @@ async def replay_failed(store: Store, job: Job, members: Members) -> int:
     if job.status != "pending" or not job.awaits:
         return 0
     failed = [failure.job for _, failure in failures_of(await store.arrivals(job.id))]
-    count = sum([sum(await store.replay(part)) for part in parts_of(failed)])
+    count = sum([sum(await store.replay(part)) for part in in_batches(failed)])
     async for inner in inner_gathers(store, members):
         count += await replay_failed(store, inner.job, inner.members)
     return count
-
-
-def parts_of(ids: list[str]) -> list[list[Any]]:
-    """The ids in batches."""
-    return [ids[start : start + BATCH_LIMIT] for start in range(0, len(ids), BATCH_LIMIT)]

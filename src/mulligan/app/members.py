@@ -5,12 +5,13 @@ caller chose the id of the gather, the names contain a life that only the member
 """
 
 from collections.abc import AsyncIterator
+from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from mulligan.core.flow import Flow, following_of, gathering_id, member_id, stage_id
-from mulligan.core.job import Job, life_of
+from mulligan.core.job import Job, Status, life_of
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.stores.contract import Store
 
@@ -95,14 +96,23 @@ async def member_flow(store: Store, members: Members, index: int) -> Flow:
     return guessed if found is None or found.root != root else found
 
 
-async def job_ids(store: Store, members: Members) -> list[str]:
-    """The ids of the jobs of all stages of all members, but not of those gathered for them."""
-    found: list[str] = []
+async def job_ids(store: Store, members: Members) -> list[list[str]]:
+    """For each member the ids of the jobs of its stages, but not of those gathered for them."""
+    found: list[list[str]] = []
     for index in range(members.count):
         flow = await member_flow(store, members, index)
         stages = [replace(flow, number=number + 1) for number in range(len(flow.path))]
-        found += [stage_id(stage) for stage in stages]
+        found.append([stage_id(stage) for stage in stages])
     return found
+
+
+async def newest_statuses(store: Store, members: Members) -> list[Status | None]:
+    """For each member the status of its newest job; None if no job of it is stored."""
+    ids = await job_ids(store, members)
+    found: dict[str, Status] = {}
+    for part in in_batches(list(chain.from_iterable(ids))):
+        found |= await store.statuses(part)
+    return [next((found[job] for job in reversed(stages) if job in found), None) for stages in ids]
 
 
 async def inner_gathers(
@@ -122,7 +132,8 @@ async def inner_gathers(
 
 async def cancel_members(store: Store, members: Members, reason: str) -> list[bool]:
     """Cancel every job of the members that has not ended, those that they gather included."""
-    answers = await cancel_all(store, await job_ids(store, members), reason)
+    ids = chain.from_iterable(await job_ids(store, members))
+    answers = await cancel_all(store, list(ids), reason)
     async for inner in inner_gathers(store, members):
         answers += await cancel_members(store, inner.members, reason)
     return answers
@@ -131,6 +142,11 @@ async def cancel_members(store: Store, members: Members, reason: str) -> list[bo
 async def cancel_all(store: Store, ids: list[str], reason: str) -> list[bool]:
     """Cancel these jobs, in batches."""
     answers: list[bool] = []
-    for start in range(0, len(ids), BATCH_LIMIT):
-        answers += await store.cancel(ids[start : start + BATCH_LIMIT], reason)
+    for part in in_batches(ids):
+        answers += await store.cancel(part, reason)
     return answers
+
+
+def in_batches(ids: list[str]) -> list[list[str]]:
+    """The ids in parts of a batch each."""
+    return [ids[start : start + BATCH_LIMIT] for start in range(0, len(ids), BATCH_LIMIT)]

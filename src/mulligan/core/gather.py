@@ -5,14 +5,15 @@ without, a failure is only noted, at `-1 - index`, and its member is awaited sti
 replayed while it is awaited takes its failure back.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
 from msgspec import Raw, Struct
 
 from mulligan.core.errors import UNREADABLE
-from mulligan.core.job import EXPIRED, Attempt, Job
+from mulligan.core.job import EXPIRED, Attempt, Job, Status
 
 # How a member ended that did not succeed.
 Ending = Literal["failed", "cancelled"]
@@ -120,8 +121,8 @@ def failures_of(arrived: Mapping[int, bytes | None]) -> list[tuple[int, Failure]
 class Progress(Struct, frozen=True):
     """How many members a gather has, and how many have ended how.
 
-    A member is `open` while it waits or runs, and without `return_exceptions` a failed one is not:
-    it is awaited until it is replayed.
+    A member is `open` while it waits or runs. Without `return_exceptions` a failed member is not
+    open, and is awaited until it is replayed.
     """
 
     members: int
@@ -146,6 +147,32 @@ def progress_of(job: Job, members: int) -> Progress:
     arrived = members - job.awaits
     done = arrived - failed - cancelled if job.return_exceptions else arrived
     return Progress(members, max(0, done), failed, cancelled)
+
+
+def is_frozen(job: Job) -> bool:
+    """Whether a gathering job was cancelled before all members had arrived.
+
+    Arrivals are not counted after that, so that only the members tell how far they are.
+    """
+    return job.status == "cancelled" and job.awaits > 0
+
+
+def progress_after(cancelled: Progress, members: Sequence[Status | None]) -> Progress:
+    """Progress after the gathering job was cancelled, by the status of each member's newest job.
+
+    `cancelled` is the progress at that time. It tells about members without a stored job (None):
+    they had ended and were deleted since. One that had not arrived counts as cancelled.
+    """
+    seen = Counter(members)
+    deleted = seen[None]
+    done = min(max(cancelled.done - seen["done"], 0), deleted)
+    failed = min(max(cancelled.failed - seen["failed"], 0), deleted - done)
+    return Progress(
+        len(members),
+        seen["done"] + done,
+        seen["failed"] + failed,
+        seen["cancelled"] + deleted - done - failed,
+    )
 
 
 def raw_results(arrived: Mapping[int, bytes | None]) -> Raw:

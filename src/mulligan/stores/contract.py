@@ -15,7 +15,7 @@ from mulligan.core.counts import Count, Counts
 from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.finding import Finding
 from mulligan.core.health import Breaker, Health
-from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob
+from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob, Status
 from mulligan.core.lane import Lane
 from mulligan.core.limits import KeyView, Limit, LimitView
 from mulligan.core.outcome import Done, Outcome, Verdict
@@ -194,6 +194,9 @@ class ReaderStore(Protocol):
 
     async def get(self, job: str) -> Job | None:
         """The job as it is now."""
+
+    async def statuses(self, jobs: Sequence[str]) -> dict[str, Status]:
+        """The statuses of at most a batch of jobs, by id, without those that are not stored."""
 
     async def watch(self, job: str, tell: Tell) -> Watch:
         """Have `tell` called when the job may have ended, from any thread, until it is closed.

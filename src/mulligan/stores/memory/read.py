@@ -1,26 +1,23 @@
 """Reads jobs, histories, pages and stats."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from mulligan.core.errors import UnknownJobError
-from mulligan.core.job import Attempt, Job
+from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import Lane
 from mulligan.core.limits import KeyView, LimitView
 from mulligan.core.page import Page, Selection, cursor_number
+from mulligan.core.settings import check_batch
 from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import WorkerView
 from mulligan.stores.memory.fields import StoredJob, job_of
 from mulligan.stores.memory.state import State
 from mulligan.stores.watches import Tell, Watch
-
-if TYPE_CHECKING:
-    from mulligan.core.job import Status
 
 
 def get(state: State, job: str) -> Job | None:
@@ -28,6 +25,13 @@ def get(state: State, job: str) -> Job | None:
     with state.lock:
         stored = state.jobs.get(job)
         return None if stored is None else job_of(stored, waits_for(state, stored))
+
+
+def statuses(state: State, jobs: Sequence[str]) -> dict[str, Status]:
+    """The statuses of the stored ones of these jobs."""
+    check_batch(len(jobs))
+    with state.lock:
+        return {job: state.jobs[job].status for job in jobs if job in state.jobs}
 
 
 def waits_for(state: State, stored: StoredJob) -> str | None:

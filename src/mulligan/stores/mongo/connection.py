@@ -245,12 +245,12 @@ class Connection:
         keys = [key for job in jobs for key in keys_of(job)]
         return await by_id(self.tasks, keys, fields)
 
-    async def find_anywhere(self, jobs: Sequence[str]) -> dict[str, Doc]:
+    async def find_anywhere(self, jobs: Sequence[str], fields: Doc | None = None) -> dict[str, Doc]:
         """The documents of these jobs wherever they are; the tasks' own copy is the true one."""
         keys = [key for job in jobs for key in keys_of(job)]
         found: dict[str, Doc] = {}
         for collection in reversed(self.collections):
-            found |= await by_id(collection, keys, None)
+            found |= await by_id(collection, keys, fields)
         return found
 
 

@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 
 from mulligan.core.errors import UnknownJobError
-from mulligan.core.job import Attempt, Job
+from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import Lane
 from mulligan.core.record import Record
+from mulligan.core.settings import check_batch
 from mulligan.core.validation import INVALID_RECORD
 from mulligan.stores.mongo.arrivals import NONE_ENDED, Ended, count, results
 from mulligan.stores.mongo.book import Book
@@ -35,6 +36,8 @@ from mulligan.stores.mongo.outbox import find_boxes
 from mulligan.stores.mongo.payload import MalformedError, NoTaskError
 from mulligan.stores.mongo.record import records_of
 from mulligan.stores.mongo.validate import invalid_reason
+
+STATUS = {"status": 1}
 
 
 class Reader:
@@ -61,6 +64,21 @@ class Reader:
         """The job as it is now."""
         doc = await self.document(job)
         return None if doc is None else (await self.jobs([doc]))[0]
+
+    async def statuses(self, jobs: Sequence[str]) -> dict[str, Status]:
+        """The statuses of the stored ones of these jobs.
+
+        As in `document`, what is in no box after it was not found was there meanwhile, or never.
+        """
+        check_batch(len(jobs))
+        docs = await self.connection.find_anywhere(jobs, STATUS)
+        missing = set(jobs) - docs.keys()
+        if missing:
+            boxes = await find_boxes(self.connection, missing)
+            docs |= {each["_id"]: each for box in boxes for each in box.jobs}
+            docs |= await self.connection.find_anywhere(list(missing), STATUS)
+        found = {job: docs[job].get("status") for job in jobs if job in docs}
+        return {job: status for job, status in found.items() if status in STATUSES}
 
     async def jobs(self, docs: Sequence[Doc]) -> list[Job]:
         """The jobs of these documents; how many have arrived is counted where it matters."""

@@ -10,7 +10,7 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.finding import Finding
 from mulligan.core.health import Breaker, Health
-from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob
+from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob, Status
 from mulligan.core.lane import Lane
 from mulligan.core.limits import KeyView, Limit, LimitView
 from mulligan.core.outcome import Outcome, Returned, Verdict
@@ -248,6 +248,11 @@ class MongoStore:
     async def get(self, job: str) -> Job | None:
         """The job as it is now."""
         return await self._reader.get(job)
+
+    @guarded
+    async def statuses(self, jobs: Sequence[str]) -> dict[str, Status]:
+        """The statuses of the stored ones of these jobs."""
+        return await self._reader.statuses(jobs)
 
     async def watch(self, job: str, tell: Tell) -> Watch:
         """Have `tell` called when the job may have ended."""

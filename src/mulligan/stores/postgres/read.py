@@ -1,17 +1,20 @@
 """What readers ask. None of these writes anything."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from mulligan.core.errors import UnknownJobError
 from mulligan.core.gather import as_read
-from mulligan.core.job import Attempt, Job
+from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import Lane
 from mulligan.core.page import Page, Selection, cursor_number
+from mulligan.core.settings import check_batch
 from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import Worker, WorkerView
 from mulligan.stores.postgres import fields
+from mulligan.stores.postgres.arrays import texts
 from mulligan.stores.postgres.database import Database
 from mulligan.stores.postgres.fields import lane_name, micros
 
@@ -22,6 +25,12 @@ async def get(database: Database, job: str) -> Job | None:
     """The job as it is now."""
     rows = await database.call("get", in_id=job)
     return fields.job(rows[0]) if rows else None
+
+
+async def statuses(database: Database, jobs: Sequence[str]) -> dict[str, Status]:
+    """The statuses of the stored ones of these jobs."""
+    check_batch(len(jobs))
+    return dict(await database.call("statuses", ids=texts(jobs)))
 
 
 async def arrivals(database: Database, job: str) -> dict[int, bytes | None]:

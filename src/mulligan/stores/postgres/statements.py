@@ -161,6 +161,7 @@ CALLS: dict[str, Parameters] = {
     },
     "schedules": {},
     "get": {"in_id": "text"},
+    "statuses": {"ids": "text[]"},
     "arrivals": {"in_id": "text"},
     "history": {"in_id": "text"},
     "keep_records": GIVEN

@@ -1,5 +1,6 @@
 """Reading jobs, pages of them, and what the store holds."""
 
+from collections.abc import Sequence
 from typing import cast
 from urllib.parse import unquote
 
@@ -65,6 +66,12 @@ def says(failure: bytes, text: str | None) -> bool:
     if not failure:
         return False
     return text in attempt_of(failure).reason
+
+
+def statuses_of(jobs: Sequence[str], found: Sequence[bytes]) -> dict[str, Status]:
+    """The statuses of the stored ones of the jobs, from what statuses.lua gave."""
+    pairs = zip(jobs, found, strict=True)
+    return {job: cast("Status", status.decode()) for job, status in pairs if status}
 
 
 def arrivals_of(cells: list[bytes]) -> dict[int, bytes | None]:

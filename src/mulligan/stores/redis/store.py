@@ -9,7 +9,7 @@ from mulligan.core.errors import StoreError, UnknownJobError
 from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.finding import Finding
 from mulligan.core.health import Breaker, Health
-from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob
+from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob, Status
 from mulligan.core.lane import Lane
 from mulligan.core.limits import KeyView, Limit, LimitView
 from mulligan.core.outcome import Dead, Outcome, Verdict
@@ -195,6 +195,10 @@ class RedisStore:
     async def get(self, job: str) -> Job | None:
         found = await self._read("get", job)
         return None if found is None else job_of(job, found)
+
+    async def statuses(self, jobs: Sequence[str]) -> dict[str, Status]:
+        check_batch(len(jobs))
+        return read.statuses_of(jobs, await self._read("statuses", *jobs))
 
     async def watch(self, job: str, tell: Tell) -> Watch:
         return await self._subscriber.watch(job, tell)

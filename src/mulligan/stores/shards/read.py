@@ -1,12 +1,14 @@
 """Reads: of one job where it is, and of everything from all shards that answer."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from mulligan.core.errors import UnknownJobError
-from mulligan.core.job import Job
+from mulligan.core.job import Job, Status
 from mulligan.core.lane import Lane
 from mulligan.core.limits import KeyView
+from mulligan.core.settings import check_batch
 from mulligan.core.shard_merge import merged_keys, merged_stats
 from mulligan.core.stats import Stats
 from mulligan.stores.contract import Store
@@ -21,6 +23,25 @@ async def get(shards: Shards, job: str) -> Job | None:
     """The job, wherever it is."""
     seen = await found(shards, job)
     return None if seen is None else seen[1]
+
+
+async def statuses(shards: Shards, jobs: Sequence[str]) -> dict[str, Status]:
+    """The statuses of the stored ones of these jobs, each looked for as a single job is."""
+    check_batch(len(jobs))
+    answers: dict[str, Status] = {}
+    for places in ((lambda job: [shards.where(job)]), shards.others):
+        parts: dict[int, list[str]] = {}
+        for job in jobs:
+            for number in () if job in answers else places(job):
+                parts.setdefault(number, []).append(job)
+        for number, part in parts.items():
+            answers |= await shards.at(number, partial(statuses_in, part))
+    return answers
+
+
+async def statuses_in(jobs: Sequence[str], store: Store) -> dict[str, Status]:
+    """The statuses that one shard knows."""
+    return await store.statuses(jobs)
 
 
 async def of_job(shards: Shards, job: str, read: Callable[[Store], Awaitable[T]]) -> T:

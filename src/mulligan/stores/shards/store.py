@@ -8,7 +8,7 @@ from mulligan.core.counts import Count, Counts
 from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.finding import Finding
 from mulligan.core.health import Breaker, Health
-from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob
+from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob, Status
 from mulligan.core.lane import Lane
 from mulligan.core.limits import KeyView, Limit, LimitView
 from mulligan.core.outcome import Outcome, Verdict
@@ -159,6 +159,9 @@ class ShardedStore:
 
     async def get(self, job: str) -> Job | None:
         return await read.get(self.shards, job)
+
+    async def statuses(self, jobs: Sequence[str]) -> dict[str, Status]:
+        return await read.statuses(self.shards, jobs)
 
     async def watch(self, job: str, tell: Tell) -> Watch:
         return await read.watch(self.shards, job, tell)

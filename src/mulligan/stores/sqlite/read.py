@@ -1,7 +1,7 @@
 """Readers: jobs, their history, lists and counts."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -11,7 +11,7 @@ from mulligan.core.errors import UnknownJobError
 from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import Lane
 from mulligan.core.page import Page, Selection, cursor_number
-from mulligan.core.settings import HISTORY_LIMIT
+from mulligan.core.settings import HISTORY_LIMIT, check_batch
 from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import Worker, WorkerView
 from mulligan.stores.sqlite.counts import count_groups
@@ -21,6 +21,7 @@ from mulligan.stores.sqlite.transaction import Transaction
 
 SQL = load("read", job=JOB_LIST, attempt=listed(ATTEMPT_COLUMNS))
 _GET = SQL["get"]
+_STATUSES = SQL["statuses"]
 _NUMBER = SQL["number"]
 _HISTORY = SQL["history"]
 _ARRIVALS = SQL["arrivals"]
@@ -55,6 +56,12 @@ def get(tx: Transaction, job: str) -> Job | None:
     """The job as it is now."""
     row = tx.db.execute(_GET, {"id": job, "bodies": True}).fetchone()
     return None if row is None else job_of(row)
+
+
+def statuses(tx: Transaction, jobs: Sequence[str]) -> dict[str, Status]:
+    """The statuses of the stored ones of these jobs."""
+    check_batch(len(jobs))
+    return dict(tx.db.execute(_STATUSES, (as_json(list(jobs)),)).fetchall())
 
 
 def number_of(tx: Transaction, job: str) -> int:

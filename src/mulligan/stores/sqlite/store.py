@@ -12,7 +12,7 @@ from mulligan.core.counts import Count, Counts
 from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.finding import Finding
 from mulligan.core.health import Breaker, Health
-from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob
+from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob, Status
 from mulligan.core.lane import Lane
 from mulligan.core.limits import KeyView, Limit, LimitView
 from mulligan.core.outcome import Done, Outcome, Verdict
@@ -240,6 +240,11 @@ class SqliteStore:
 
     async def get(self, job: str) -> Job | None:
         found: Job | None = await self._runner.run(partial(read.get, job=job), writes=False)
+        return found
+
+    async def statuses(self, jobs: Sequence[str]) -> dict[str, Status]:
+        work = partial(read.statuses, jobs=jobs)
+        found: dict[str, Status] = await self._runner.run(work, writes=False)
         return found
 
     async def watch(self, job: str, tell: Tell) -> Watch:

@@ -26,6 +26,12 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT * FROM every_job WHERE id = in_id LIMIT 1
 $$;
 
+-- statuses(ids): the statuses of those of the jobs that are stored.
+CREATE FUNCTION statuses(ids text[]) RETURNS TABLE (id text, status text)
+LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
+    SELECT j.id, j.status FROM job j WHERE j.id = ANY (ids)
+$$;
+
 -- arrivals(id): the results that have arrived at a gathering job, by gather_index.
 CREATE FUNCTION arrivals(in_id text) RETURNS TABLE (gather_index integer, result bytea)
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$

@@ -5,6 +5,11 @@
 -- gives the fields of Job
 SELECT {job} FROM jobs WHERE id = :id
 
+-- name: statuses
+-- ?1 ids, a JSON array
+-- gives (id, status) of those that are stored
+SELECT id, status FROM jobs WHERE id IN (SELECT value FROM json_each(?))
+
 -- name: number
 -- ?1 id
 -- gives its number
