@@ -2,7 +2,7 @@
 
 import bson
 import pytest
-from bson import Int64, Regex
+from bson import Code, Int64, Regex
 from bson.datetime_ms import DatetimeMS
 
 from mulligan.core.job import decode_call, decode_policy
@@ -141,6 +141,7 @@ MALFORMED = {
     "a keep without end": {"keep": float("inf")},
     "a key of its own kind": {"_id": 7},
     "a key that is a document": {"_id": {"a": 1}},
+    "a key that is code": {"_id": Code("x")},
     "a key with control characters": {"_id": "a\nb"},
     "a key that is too long": {"_id": "a" * 129},
     "private fields that are text": {"mulligan": "mine"},

@@ -1,14 +1,28 @@
 """Private fields that are no longer what mulligan wrote."""
 
+from pkgutil import resolve_name
+
 import pytest
-from bson import Binary, Int64
+from bson import Binary, Code, Int64
 
 from mulligan.core.limits import Limit
 from mulligan.core.outcome import Later
-from tests.contract.builders import ANN, REAPER, again, begin, claim, dead, done, jobs, names
-from tests.stores.mongo.steps import RAW, without_outcome
+from tests.contract.builders import (
+    ANN,
+    ANYONE,
+    REAPER,
+    again,
+    begin,
+    claim,
+    dead,
+    done,
+    job,
+    jobs,
+    names,
+)
+from tests.stores.mongo.steps import RAW, plain, without_outcome
 
-ODD_KEYS = [{"a": 1}, 7, Int64(2**40), Binary(b"x")]
+ODD_KEYS = [{"a": 1}, 7, Int64(2**40), Binary(b"x"), Code("x"), Code("x", {"a": 1})]
 
 
 @pytest.mark.parametrize("key", ODD_KEYS, ids=repr)
@@ -27,6 +41,58 @@ async def test_a_document_like_ours_under_another_kind_of_key_is_set_aside(
     [bad] = tasks.with_options(RAW).find({"status": "failed"})
     assert bad["error"]["message"].startswith("malformed: _id ")
     assert without_outcome(bad) == without_outcome(before)
+
+
+OWING = ("owes", "unbooked", "outbox")
+OWED = {
+    "an arrival": {"owes": "arrival", "gather": "g", "gather_index": 0},
+    "a removal": {"owes": "removal", "gather": "g", "gather_index": 0},
+    "an event": {"unbooked": [{"id": "1.ab", "kind": "joined"}]},
+    "a box without jobs": {"outbox": {"stamp": "1.ab"}},
+    "a box with a job of others": {"outbox": {"stamp": "1.ab", "jobs": [{"_id": "n"}]}},
+    "a box that is a list": {"outbox": [{"stamp": "1.ab"}]},
+}
+
+
+@pytest.mark.parametrize("key", ["b", *ODD_KEYS], ids=repr)
+@pytest.mark.parametrize("owed", OWED)
+@pytest.mark.parametrize("status", ["done", "cancelled"])
+async def test_whatever_an_ended_document_owes_the_upkeep_goes_on_and_finds_it_but_once(
+    store, tasks, key, owed, status
+):
+    await store.enqueue(jobs("a"))
+    copy = tasks.find_one_and_delete({"_id": "a"})
+    copy["mulligan"] |= OWED[owed]
+    tasks.insert_one(copy | {"_id": key, "status": status})
+    await store.enqueue([job("late", expires=0.0)])
+    assert await store.promote(100) == 1
+    left = [each["mulligan"] for each in tasks.find({"_id": {"$ne": "late"}})]
+    assert not [private[name] for private in left for name in OWING if private.get(name)]
+
+
+@pytest.mark.parametrize("where", ["workers.ending", "inbox.taken_in"])
+async def test_a_document_that_raises_what_nobody_expects_is_set_aside_alone(
+    store, tasks, clock, monkeypatch, where
+):
+    name = f"mulligan.stores.mongo.{where}"
+    real = resolve_name(name)
+
+    def raises(doc, *rest):
+        if doc["_id"] == "bad":
+            raise ArithmeticError
+        return real(doc, *rest)
+
+    monkeypatch.setattr(name, raises)
+    if where == "inbox.taken_in":
+        tasks.insert_many([plain(clock, "bad"), plain(clock, "good")])
+        assert names(await claim(store, ANYONE, demand=5)) == ["good"]
+    else:
+        await begin(store, *jobs("bad", "good"))
+        await store.leave(ANN)
+        assert [each.id for each in await store.reclaim(10, REAPER)] == ["good"]
+    [bad] = tasks.find({"status": "failed"})
+    assert bad["_id"] == "bad"
+    assert bad["error"]["message"].startswith("malformed: ArithmeticError")
 
 
 @pytest.mark.parametrize("permits", [[None, 7, {"a": 1}, "gone"], [["x"]], 7, None], ids=repr)

@@ -27,6 +27,7 @@ from mulligan.stores.mongo.document import (
     ARRIVAL,
     REMOVAL,
     Doc,
+    is_job_key,
     private_of,
 )
 
@@ -184,7 +185,7 @@ def owed_by(doc: Doc, how: str, value: bytes | None = None, sequence: int = 0) -
     )
     if not private.get("owes") or not gather:
         return []
-    if not isinstance(gather, str) or not isinstance(index, int):
+    if not (isinstance(gather, str) and isinstance(index, int) and is_job_key(doc["_id"])):
         return []  # another program has put something else there
     return [
         Owed(

@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 
 import bson
 import msgspec
-from bson import Int64
+from bson import Int64, ObjectId
 from bson.codec_options import CodecOptions, DatetimeConversion, TypeDecoder, TypeRegistry
 from bson.raw_bson import RawBSONDocument
 
@@ -239,6 +239,14 @@ def private_of(doc: Doc) -> Doc:
     """The private fields, none where another program keeps something else under their name."""
     private = doc.get("mulligan")
     return private if isinstance(private, dict) else {}
+
+
+def is_job_key(key: Any) -> bool:
+    """Return whether the key of a document can be a job's id.
+
+    Code is decoded as a subclass of `str` that cannot be hashed, so only the exact types are keys.
+    """
+    return type(key) in (str, ObjectId)
 
 
 def is_taken_in(doc: Doc) -> bool:

@@ -18,7 +18,14 @@ from mulligan.core.lines import LineName
 from mulligan.core.outcome import LimitUse
 from mulligan.core.validation import INVALID_RECORD
 from mulligan.stores.mongo.bulk_write import Change, new_stamp, stamped_at
-from mulligan.stores.mongo.document import Doc, lane_from, lane_name, line_in, line_text
+from mulligan.stores.mongo.document import (
+    Doc,
+    is_job_key,
+    lane_from,
+    lane_name,
+    line_in,
+    line_text,
+)
 
 UNBOOKED = "mulligan.unbooked"
 JOINED, LEFT, ENDED, USED = "joined", "left", "ended", "used"
@@ -105,7 +112,7 @@ def owing(change: Change, events: Sequence[Event]) -> None:
 def events_in(doc: Doc) -> list[Event]:
     """The events that a job owes."""
     found: list[Event] = []
-    owed = doc["mulligan"].get("unbooked")
+    owed = doc["mulligan"].get("unbooked") if is_job_key(doc["_id"]) else None
     for each in owed if isinstance(owed, list) else ():
         with suppress(*INVALID_RECORD):  # another program wrote into it
             found.append(event_from(doc, each))

@@ -137,19 +137,19 @@ async def take_in(connection: Connection, docs: Sequence[Doc], now: int) -> list
     for at, doc in enumerate(ordered, number):
         try:
             private = private_fields(doc, connection.default_task, now, at)
+            change, event = taken_in(doc, private, now), None
+            if doc["status"] == "pending" and private["lane"] != AWAITING:
+                line = line_in({"mulligan": private})
+                if line is not None:
+                    event = joining(doc["_id"], line, now)
+                    owing(change, [event])
+                joined[doc["_id"]] = Joined(private["lane"], private["due"], event)
         except NoTaskError:
             continue
         except Exception as error:  # noqa: BLE001 - whatever it is, the others are taken in
             await set_aside(connection, doc, error, now)
             continue
-        change, event = taken_in(doc, private, now), None
         changes.append((change, doc))
-        if doc["status"] == "pending" and private["lane"] != AWAITING:
-            line = line_in({"mulligan": private})
-            if line is not None:
-                event = joining(doc["_id"], line, now)
-                owing(change, [event])
-            joined[doc["_id"]] = Joined(private["lane"], private["due"], event)
     await connection.enter_lanes(each.lane for each in joined.values() if each.event is None)
     written = await apply(connection, changes, now)
     return [where for key, where in joined.items() if key in written]

@@ -12,17 +12,21 @@ from typing import Any
 
 from bson import encode  # AMBIGUOUS
 from msgspec import Struct
-from pymongo import DeleteMany
+from pymongo import DeleteMany, UpdateMany
 
 from mulligan.core.validation import INVALID_RECORD
 from mulligan.stores.mongo.bulk_write import new_stamp, write
 from mulligan.stores.mongo.connection import Connection, rows
-from mulligan.stores.mongo.document import Doc
+from mulligan.stores.mongo.document import STATUSES, Doc
+from mulligan.stores.mongo.validate import invalid_reason
 
 # A document holds 16 MiB at most.
 PART = 4 * 1024 * 1024
 SWEPT_AT_ONCE = 100
-UNDELIVERED = {"mulligan.outbox.stamp": {"$gt": ""}}
+UNDELIVERED = {
+    "mulligan.outbox.stamp": {"$gt": ""},
+    "mulligan": {"$not": {"$type": "array"}},  # the server looks into lists as well
+}
 
 
 class Box(Struct, frozen=True):
@@ -91,16 +95,24 @@ async def take_away(connection: Connection, boxes: Iterable[Box]) -> None:
 
 
 async def boxes_of(connection: Connection, docs: Iterable[Doc]) -> list[Box]:
-    """The boxes of those documents that have one."""
+    """Return the boxes of those documents that have one that can be read."""
     boxes = []
     for doc in docs:
-        kept = doc["mulligan"].get("outbox")
-        if not kept:
-            continue
-        parts = [kept["jobs"]] if "jobs" in kept else await read_parts(connection, kept)
-        token, keeps = doc["mulligan"].get("token", 0), bool(kept.get("keeps"))
-        boxes.append(Box(doc["_id"], token, kept["stamp"], parts, keeps))
+        with suppress(*INVALID_RECORD):  # another program wrote into it
+            if kept := doc["mulligan"].get("outbox"):
+                boxes.append(await box_of(connection, doc, kept))
     return boxes
+
+
+async def box_of(connection: Connection, doc: Doc, kept: Doc) -> Box:
+    """Return what a document kept as its box; raises one of INVALID_RECORD if it is broken."""
+    parts = [kept["jobs"]] if "jobs" in kept else await read_parts(connection, kept)
+    token, keeps = doc["mulligan"].get("token", 0), bool(kept.get("keeps"))
+    box = Box(doc["_id"], token, str(kept["stamp"]), parts, keeps)
+    for job in box.jobs:
+        if job["status"] not in STATUSES or invalid_reason(job):
+            raise ValueError(job["_id"])
+    return box
 
 
 async def find_boxes(connection: Connection, jobs: Collection[str]) -> list[Box]:
@@ -108,10 +120,20 @@ async def find_boxes(connection: Connection, jobs: Collection[str]) -> list[Box]
     parents = connection.tasks.find(UNDELIVERED, {"mulligan.outbox": 1, "mulligan.token": 1})
     found: list[Box] = []
     for parent in await rows(parents):
-        with suppress(*INVALID_RECORD):  # another program wrote into it
-            boxes = await boxes_of(connection, [parent])
-            found += [box for box in boxes if any(job["_id"] in jobs for job in box.jobs)]
+        boxes = await boxes_of(connection, [parent])
+        found += [box for box in boxes if any(job["_id"] in jobs for job in box.jobs)]
     return found
+
+
+async def set_broken_aside(connection: Connection, docs: Iterable[Doc]) -> None:
+    """Rename the boxes of these documents that cannot be read to `outbox_invalid`.
+
+    They would be found again and again, before others.
+    """
+    broken = [doc["_id"] for doc in docs if not await boxes_of(connection, [doc])]
+    if broken:
+        rename = {"$rename": {"mulligan.outbox": "mulligan.outbox_invalid"}}
+        await write(connection.tasks, [UpdateMany({"_id": {"$in": broken}, **UNDELIVERED}, rename)])
 
 
 async def read_parts(connection: Connection, kept: Doc) -> list[list[Doc]]:

@@ -69,8 +69,10 @@ class Repair:
                 await rows(self.connection.tasks.find(self.odd(now)).limit(limit))
             )
         if "undelivered" in left:
-            found = self.connection.tasks.find(outbox.UNDELIVERED, {"mulligan.outbox": 1})
-            await self.operator.deliver_left(await rows(found.limit(limit)))
+            query = self.connection.tasks.find(outbox.UNDELIVERED, {"mulligan.outbox": 1})
+            found = await rows(query.limit(limit))
+            await outbox.set_broken_aside(self.connection, found)
+            await self.operator.deliver_left(found)
         if "owing" in left:
             await self.settle_left()
         await self.book.repair(left, now)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
-from bson import Code, ObjectId
+from bson import Code
 from msgspec import UNSET, UnsetType
 from pymongo import UpdateMany
 
@@ -17,6 +17,7 @@ from mulligan.stores.mongo.document import (
     LAST_DATE,
     PLACING,
     Doc,
+    is_job_key,
     lane_name,
     lane_of,
     line_in,
@@ -104,7 +105,7 @@ def stands_as_put(doc: Doc) -> bool:
 
 def invalid_key(doc: Doc) -> str | None:
     """What is wrong with the kind of key that the document has; None if it can be a job's id."""
-    if isinstance(doc["_id"], str | ObjectId):
+    if is_job_key(doc["_id"]):
         return None
     return f"_id is a {type(doc['_id']).__name__}; use text or an ObjectId"
 

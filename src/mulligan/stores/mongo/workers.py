@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 from pymongo import DeleteMany, ReturnDocument, UpdateMany
 
@@ -44,6 +45,18 @@ KEPT_DEAD = 86_400 * SECOND
 
 decode_worker = msgspec.json.Decoder(Worker).decode
 encode = msgspec.json.encode
+
+
+class Reclaim(Struct, frozen=True):
+    """A lost job as it was read, the write that hands it over, and its claim after that.
+
+    The book is told of what is `over`.
+    """
+
+    doc: Doc
+    change: Change
+    over: list[Event]
+    claim: Claim
 
 
 class Workers:
@@ -132,7 +145,7 @@ class Workers:
             Lease(str(doc["_id"]), private["token"]): private["leased_at"]
             != private.get("started_at")
             for doc in await rows(self.connection.tasks.find(query, fields))
-            if (private := doc["mulligan"])
+            if isinstance((private := private_of(doc)).get("token"), int)
         }
         return {lease: reclaimed for lease, reclaimed in leases.items() if lease not in shown}
 
@@ -188,21 +201,32 @@ class Workers:
         claims: list[Claim] = []
         for _ in range(LOOKS if limit > 0 else 0):
             found = await self.lost(limit - len(claims), living, surely)
-            lost = [doc for doc in found if is_taken_in(doc) and invalid_reason(doc) is None]
-            untaken = [doc for doc in found if doc not in lost]
-            await inbox.take_in(self.connection, untaken, now)
-            made = [reclaimed(doc, worker, now) for doc in lost]
-            written = await self.connection.apply([change for change, _ in made])
-            won = [doc for doc in lost if doc["_id"] in written]
-            freed = await free_caps(self.connection, won)
-            over = [event for change, some in made if change.key in written for event in some]
-            told = await self.book.tell(over, now)
+            lost = await self.reclaimable(found, worker, now)
+            written = await self.connection.apply([each.change for each in lost])
+            won = [each for each in lost if each.change.key in written]
+            freed = await free_caps(self.connection, [each.doc for each in won])
+            told = await self.book.tell([event for each in won for event in each.over], now)
             await self.wakeup.wake([each for news in [*freed, *told] for each in news])
-            claims += [replace(claim_of(doc), token=doc["mulligan"]["token"] + 1) for doc in won]
+            claims += [each.claim for each in won]
             # Where another reaper was quicker there may be more that it left.
-            if len(claims) >= limit or (len(won) == len(lost) and not untaken):
+            if len(claims) >= limit or len(won) == len(found):
                 break
         return claims
+
+    async def reclaimable(self, docs: Sequence[Doc], worker: Worker, now: int) -> list[Reclaim]:
+        """Return how to reclaim each of these; take in or set aside those that cannot be yet."""
+        lost: list[Reclaim] = []
+        untaken: list[Doc] = []
+        for doc in docs:
+            try:
+                if is_taken_in(doc) and invalid_reason(doc) is None:
+                    lost.append(reclaimed(doc, worker, now))
+                else:
+                    untaken.append(doc)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the others are reclaimed
+                await inbox.set_aside(self.connection, doc, error, now)
+        await inbox.take_in(self.connection, untaken, now)
+        return lost
 
     async def living_and_asleep(self, now: int) -> tuple[list[str], list[str]]:
         """The workers that are alive, and all that are registered as asleep, in one command."""
@@ -278,11 +302,8 @@ def is_lost(doc: Doc, living: list[str], now: int) -> bool:
         return private_of(doc).get("worker") not in [*living, None]
 
 
-def reclaimed(doc: Doc, worker: Worker, now: int) -> tuple[Change, list[Event]]:
-    """The write that hands a lost job to the reaper, and what the book is to know of it.
-
-    The attempt stays the lost one.
-    """
+def reclaimed(doc: Doc, worker: Worker, now: int) -> Reclaim:
+    """Return how a lost job is handed to the reaper; the attempt stays the lost one."""
     private = doc["mulligan"]
     fields: Doc = {
         "updated_at": date(now),
@@ -306,4 +327,4 @@ def reclaimed(doc: Doc, worker: Worker, now: int) -> tuple[Change, list[Event]]:
     if events:
         fields["mulligan.holds"] = None
         owing(change, events)
-    return change, events
+    return Reclaim(doc, change, events, replace(claim_of(doc), token=private["token"] + 1))
