@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from mulligan.stores.postgres import PostgresStore, pool
+from mulligan.stores.postgres import PostgresStore, database, pool
 from tests.databases import PostgresServer
 from tests.reuse import reused_url
 from tests.store_kit import fresh_url, require
@@ -38,3 +38,13 @@ def own_server() -> Iterator[PostgresServer]:
 def no_second_try(monkeypatch):
     """A deadlock is not tried again but raised."""
     monkeypatch.setattr(pool, "PASSING", frozenset())
+
+
+@pytest.fixture
+def seen_as_pooler(monkeypatch) -> None:
+    """Stores take every server for a pooler."""
+
+    async def same(_: object) -> int:
+        return 0
+
+    monkeypatch.setattr(database, "process_of", same)

@@ -7,9 +7,13 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import psycopg
+import pytest
 import sqlalchemy
 
+from mulligan.core.errors import StoreError
+from mulligan.core.limits import Limit
 from mulligan.stores.postgres import PostgresStore
+from tests.contract.builders import ANN, again, claim, done, job, jobs
 from tests.databases._server import until
 
 
@@ -25,6 +29,40 @@ class opened:  # noqa: N801 - reads as a word
 
     async def __aexit__(self, *_: object) -> None:
         await self.store.close()
+
+
+async def use_everything(url: str) -> None:
+    """Whatever workers, producers, operators and readers do with a store."""
+    async with opened(url) as store:
+        await store.set_limit("k", Limit(concurrency=3), declared=True)
+        await store.enqueue(jobs("a", "b", "c"))
+        await store.enqueue(
+            [job("d", limits='{"k":1}'), job("e", unique_key="k", fairness_key="f")]
+        )
+        await store.enqueue_all(jobs(*(f"many-{n}" for n in range(2500))))
+        with pytest.raises(StoreError, match="refused"):
+            await store._database.pool.run("SELECT 1 / 0")
+        held = (await claim(store, demand=9)).claims
+        assert len(held) == 9
+        assert await store.commit([done(held[0])]) == ["written"]
+        assert await store.commit([again(held[1]), done(held[2], b"1", *jobs("next"))])
+        await store.commit_within(done(held[3]), lambda each: each.execute("SELECT 1"))
+        await store.beat(ANN, [each.lease for each in held[4:]])
+        await store.promote(9)
+        await store.prune(3600.0, 9)
+        await store.doctor()
+        watch = await store.watch("b", lambda: None)
+        watch.close()
+    reader = PostgresStore(url)
+    await reader.open(read_only=True)
+    try:
+        assert await reader.get("b") is not None
+        await reader.stats()
+        with pytest.raises(StoreError, match="read-only transaction"):
+            await reader.pause("default", paused=True)
+        await reader.doctor()
+    finally:
+        await reader.close()
 
 
 def server_of(url: str) -> str:

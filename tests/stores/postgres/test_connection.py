@@ -6,10 +6,15 @@ import psycopg
 import pytest
 
 from mulligan.core.errors import InvalidError, StoreUnavailableError
-from mulligan.stores.postgres import PostgresStore, pool
+from mulligan.stores.postgres import PostgresStore, session
 from tests.contract.builders import ANN, again, begin, claim, done, job, jobs, names
 from tests.store_kit import with_query
-from tests.stores.postgres.kit import connected, end_backends, opened
+from tests.stores.postgres.kit import (
+    connected,
+    end_backends,
+    opened,
+    use_everything,
+)
 
 
 async def test_what_a_role_or_database_is_set_to_changes_nothing(url):
@@ -28,6 +33,46 @@ async def test_what_a_role_or_database_is_set_to_changes_nothing(url):
                 for name, value in PINNED.items():
                     row = await (await connection.execute(f"SHOW {name}".encode())).fetchone()
                     assert row == (value,), name
+
+
+LEVELS = ["repeatable read", "serializable"]
+SEE_ISOLATION = """
+CREATE FUNCTION refuse_isolation() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION '% of % at %', TG_OP, TG_TABLE_NAME,
+            current_setting('transaction_isolation');
+    END IF;
+    RETURN NULL;
+END $$;
+"""
+EVERY_TABLE = (
+    "SELECT c.relname FROM pg_class c WHERE c.relkind = 'r' AND c.relnamespace ="
+    " (SELECT oid FROM pg_namespace WHERE nspname = current_schema())"
+)
+
+
+@pytest.fixture(params=["direct", "pooled"])
+def way(request) -> None:
+    """With a session of the store's own, and with one that may be a pooler's."""
+    if request.param == "pooled":
+        request.getfixturevalue("seen_as_pooler")
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("level", LEVELS)
+async def test_every_write_is_read_committed_whatever_the_database_is_set_to(url, level):
+    async with opened(url):
+        pass
+    with connected(url) as connection:
+        connection.execute(SEE_ISOLATION)
+        for [table] in connection.execute(EVERY_TABLE).fetchall():
+            connection.execute(
+                f"CREATE TRIGGER isolation BEFORE INSERT OR UPDATE OR DELETE ON {table}"
+                " FOR EACH STATEMENT EXECUTE FUNCTION refuse_isolation()".encode()
+            )
+    ordinary = f"-c default_transaction_isolation={level.replace(' ', chr(92) + ' ')}"
+    await use_everything(with_query(url, options=ordinary))
 
 
 PINNED = {"client_encoding": "UTF8", "standard_conforming_strings": "on", "array_nulls": "on"}
@@ -92,7 +137,7 @@ async def lock_timeout(connection: psycopg.AsyncConnection) -> str:
 
 
 async def test_a_lock_is_not_waited_for_when_nobody_listens_any_more(store, url, monkeypatch):
-    monkeypatch.setattr(pool, "LOCKS", 0.003)
+    monkeypatch.setattr(session, "LOCKS", 0.003)
     [held] = await begin(store, job("a"))
     async with opened(url) as other:
         with connected(url) as another_program, another_program.transaction():

@@ -10,7 +10,7 @@ from psycopg.rows import dict_row
 from sqlalchemy.orm import Session
 
 from mulligan.core.errors import InvalidError
-from tests.contract.builders import ANN, claim, job, jobs, names
+from tests.contract.builders import ANN, begin, claim, done, job, jobs, names
 from tests.stores.postgres.kit import connected, server_of, sqlalchemy_engine
 
 
@@ -98,3 +98,49 @@ async def test_a_connection_of_the_wrong_kind_is_refused(store, url):
     with connected(url) as plain, pytest.raises(InvalidError, match="call enqueue"):
         await store.aenqueue_in(plain, jobs("a"))
     assert store.enqueue_in(None, []) == await store.aenqueue_in(None, []) == []
+
+
+SNAPSHOTS = ["REPEATABLE READ", "SERIALIZABLE"]
+
+
+@contextmanager
+def snapshot(url: str, level: str):
+    """A transaction of the user's that sees nothing of what is committed from now on."""
+    with psycopg.connect(server_of(url)) as connection:
+        connection.execute(f"SET TRANSACTION ISOLATION LEVEL {level}".encode())
+        connection.execute("SELECT 1 FROM pg_class LIMIT 1")
+        yield connection
+
+
+@pytest.mark.parametrize("level", SNAPSHOTS)
+@pytest.mark.parametrize("ended", ["before", "and another holds its key"])
+async def test_a_job_that_ended_since_a_snapshot_is_not_said_to_hold_its_key(
+    store, url, level, ended
+):
+    [first] = await begin(store, job("first", unique_key="k"))
+    await store.enqueue(jobs("there"))
+    new = [job("new", unique_key="k"), *jobs("there")]  # one of them is there: each is looked at
+    with snapshot(url, level) as connection:
+        await store.commit([done(first)])
+        if ended == "before":
+            assert store.enqueue_in(connection, new) == [("new", True), ("there", False)]
+        else:
+            await store.enqueue([job("second", unique_key="k")])
+            with pytest.raises(psycopg.errors.SerializationFailure):
+                store.enqueue_in(connection, new)
+            connection.rollback()
+            assert store.enqueue_in(connection, new) == [("second", False), ("there", False)]
+
+
+@pytest.mark.parametrize("level", SNAPSHOTS)
+async def test_a_debounced_job_that_changed_since_a_snapshot_is_not_changed_again(
+    store, url, level
+):
+    put_off = {"unique_key": "k", "delay": 60.0, "debounce_max": 600.0}
+    await store.enqueue([job("first", **put_off)])
+    with snapshot(url, level) as connection:
+        assert await store.enqueue([job("later", **put_off)]) == [("first", False)]
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            store.enqueue_in(connection, [job("new", **put_off)])
+        connection.rollback()
+        assert store.enqueue_in(connection, [job("new", **put_off)]) == [("first", False)]

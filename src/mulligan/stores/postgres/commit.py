@@ -227,6 +227,7 @@ class TransactionalSink:
         any_watching = False
         try:
             async with pool.use() as connection, connection.transaction() as transaction:
+                await pool.set_in_transaction(connection)
                 verdict = await self._begin(connection, outcome)
                 if verdict == "written":
                     try:

@@ -87,6 +87,8 @@ async def connect(url: Url) -> Connection:
     conninfo, options = options_of(url)
     connection = await Connection.connect(conninfo, **options)
     connection.answer_within = url.answer_within
+    # of transactions that the driver begins
+    await connection.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
     return connection
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from mulligan.core.errors import StoreError
+import psycopg
+
 from mulligan.stores.postgres.connection import Connection, TooLargeError
 from mulligan.stores.postgres.fields import micros
 from mulligan.stores.postgres.pool import Pool, Row
@@ -61,36 +62,43 @@ class Database:
         self.pool.read_only = read_only
         for pool in self.pools:
             pool.begin()
+            # until it is known what stands in between, nothing is set or prepared
+            pool.pooled = True
 
         async def prepare(connection: Connection) -> bool:
             if read_only:
                 await check_version(connection, self.url.schema)
             else:
                 await migrate(connection, self.url.schema)
-            row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
-            return row is not None and row[0] == connection.info.backend_pid
+            return await process_of(connection) == connection.info.backend_pid
 
-        # until it is known what stands in between, nothing is prepared
-        self.pool.pooled = True
         try:
             return await self.pool.attempt(prepare)
         finally:
             await self.pool.close()
-            self.pool.pooled = False
 
-    async def be_pooled(self) -> None:
-        """Use only what works behind a pooler: a transaction may have another server process."""
+    async def shares_process(self) -> bool:
+        """Whether one server process was seen to serve two connections in turn."""
+        try:
+            async with await self.pool.connect() as first, await self.pool.connect() as second:
+                process = await process_of(first)
+                async with second.transaction():
+                    return await process_of(second) == process
+        except psycopg.Error as error:
+            raise await self.pool.explained(error) from None
+
+    def be_direct(self) -> None:
+        """Use what a session keeps: it is ours for as long as it is connected."""
         for pool in self.pools:
-            pool.pooled = True
-        # its sessions are not ours to change, and must not read NULL as a text
-        [[nulls]] = await self.pool.run("SELECT current_setting('array_nulls')")
-        if nulls != "on":
-            raise StoreError(
-                f"array_nulls is {nulls} at {self.url.shown}, and must be on; behind a pooler it"
-                " is for the database to say: ALTER DATABASE … SET array_nulls = on"
-            )
+            pool.pooled = False
 
     async def close(self) -> None:
         """Close all connections; those in use are closed when they are given back."""
         for pool in self.pools:
             await pool.end()
+
+
+async def process_of(connection: Connection) -> int:
+    """The server process that serves the connection at this moment."""
+    row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
+    return int(row[0]) if row else 0

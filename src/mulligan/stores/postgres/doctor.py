@@ -156,7 +156,7 @@ async def _listens(pool: Pool, sleepers: Sleepers) -> Finding:
             "warn", "listen=off: workers poll", "drop listen=off where there is no pooler"
         )
     try:
-        works = await sleepers.test()
+        works = sleepers.listen and await sleepers.test()
     except StoreError:
         works = False
     if works:

@@ -12,14 +12,26 @@ from mulligan.stores.postgres.one_job import Values, accept_one
 
 async def enqueue(database: Database, jobs: Sequence[NewJob]) -> list[Enqueued]:
     """Accept every job or none."""
-    values = values_of_one(database, jobs)
+    values = None if database.pool.pooled else values_of_one(database, jobs)
     if values is not None:
         statement, job = database.statements.accept_one, jobs[0]
         return await database.pool.attempt(
             lambda connection: connection.wait(accept_one(connection, statement, job, values))
         )
-    [[before]] = await database.call("accept", jobs=packed_columns(jobs))
+    name = accepting(database, waits=True)
+    [[before, *_]] = await database.call(name, jobs=packed_columns(jobs))
     return enqueued(jobs, before)
+
+
+def accepting(database: Database, *, waits: bool) -> str:
+    """The call that accepts a batch, and whether it waits for the disk.
+
+    Behind a pooler each does, since the pooler keeps its connection to us when it loses that to
+    the server. `accept` commits, which it cannot do within the transaction that is needed there.
+    """
+    if database.pool.pooled:
+        return "receive"
+    return "accept" if waits else "accept_soon"
 
 
 def values_of_one(database: Database, jobs: Sequence[NewJob]) -> Values | None:
@@ -40,9 +52,7 @@ async def enqueue_batches(database: Database, batches: Sequence[Batch]) -> list[
     async with database.pool.use() as connection:
 
         async def accept(batch: Batch, columns: tuple[Any, ...]) -> Any:
-            # a pooler keeps its connection to us when it loses that to the server
-            waits = batch is batches[-1] or database.pool.pooled
-            name = "accept" if waits else "accept_soon"
+            name = accepting(database, waits=batch is batches[-1])
             [[before, *_]] = await database.call(name, on=connection, jobs=columns)
             return before
 

@@ -15,6 +15,16 @@ from psycopg.pq import TransactionStatus
 from mulligan.core.errors import StoreError
 from mulligan.stores.postgres.connection import Connection, connect, not_connected, translated
 from mulligan.stores.postgres.schema import known, stored_in
+from mulligan.stores.postgres.session import (
+    BEGIN,
+    BEGIN_READ_ONLY,
+    ISOLATION,
+    LITERALS,
+    READ_ONLY,
+    lock_timeout,
+    set_for_session,
+    set_for_transaction,
+)
 from mulligan.stores.postgres.url import Url
 
 Answer = TypeVar("Answer")
@@ -25,17 +35,6 @@ MOST = 8
 PASSING = frozenset({"40001", "40P01"})
 # a function, table, column or type is not there: perhaps a newer release has replaced it
 REPLACED = frozenset({"42883", "42P01", "42703", "42704"})
-# The part of the time for an answer that a lock may be waited for: a server that we no longer
-# listen to must not go on waiting, each time with one more of its processes.
-LOCKS = 0.9
-MOST_MILLISECONDS = 2**31 - 1
-SET_LOCK_TIMEOUT = "SELECT set_config('lock_timeout', %s, false)"
-# How what we send is read, whatever the role or the database is set to.
-SET_LITERALS = (
-    "SELECT set_config('array_nulls', 'on', false),"
-    " set_config('standard_conforming_strings', 'on', false)"
-)
-SET_READ_ONLY = "SELECT set_config('default_transaction_read_only', 'on', false)"
 TRIES = 6
 FIRST_PAUSE = 0.005
 
@@ -44,8 +43,8 @@ class Pool:
     """Up to eight connections of one store in one event loop.
 
     `pooled` is set when something like PgBouncer stands in between and hands each transaction to
-    another server process: statements are not prepared then. A user's own work is given connections
-    that prepare nothing and wait for locks as long as it takes.
+    another server process: nothing is prepared or set for a session then. A user's own work is
+    given connections that prepare nothing and wait for locks as long as it takes.
     """
 
     def __init__(self, url: Url, *, prepares: bool = True) -> None:
@@ -67,20 +66,24 @@ class Pool:
         return connection
 
     async def _set_up(self, connection: Connection) -> None:
-        """Say how long the server waits for locks; a pooler's session is not ours to change."""
         if self.pooled:
             return
+        settings = self._settings(connection) | ISOLATION | (READ_ONLY if self.read_only else {})
         try:
-            await connection.execute(SET_LITERALS)
-            if not self.prepares:
-                return
-            await connection.execute(SET_LOCK_TIMEOUT, (lock_timeout(connection.answer_within),))
-            if self.read_only:
-                await connection.execute(SET_READ_ONLY)
+            await connection.execute(*set_for_session(settings))
         except BaseException:
             await connection.close()
             raise
-        connection.prepare_threshold = 0
+        if self.prepares:
+            connection.prepare_threshold = 0
+
+    def _settings(self, connection: Connection) -> dict[str, str]:
+        return LITERALS | (lock_timeout(connection.answer_within) if self.prepares else {})
+
+    async def set_in_transaction(self, connection: Connection) -> None:
+        """Set for the open transaction what the session is not set to behind a pooler."""
+        if self.pooled:
+            await connection.execute(*set_for_transaction(self._settings(connection)))
 
     def begin(self) -> None:
         """Keep connections from now on."""
@@ -110,10 +113,28 @@ class Pool:
 
         async def ask(connection: Connection) -> list[Row]:
             cursor = connection.cursor(binary=True)
-            await cursor.execute(query.encode(), values)
+            if self.pooled:
+                async with self._transaction(connection):
+                    await cursor.execute(query.encode(), values)
+            else:
+                await cursor.execute(query.encode(), values)
             return await cursor.fetchall()
 
         return await self.attempt(ask, on)
+
+    @asynccontextmanager
+    async def _transaction(self, connection: Connection) -> AsyncIterator[None]:
+        """Send a transaction with its statements at once: the server waits for none of them."""
+        try:
+            async with connection.pipeline():
+                await connection.execute(BEGIN_READ_ONLY if self.read_only else BEGIN)
+                await self.set_in_transaction(connection)
+                yield
+                await connection.execute("COMMIT")
+        except psycopg.Error:
+            if connection.pgconn.transaction_status == TransactionStatus.INERROR:
+                await connection.rollback()
+            raise
 
     async def attempt(
         self, work: Callable[[Connection], Awaitable[Answer]], on: Connection | None = None
@@ -193,11 +214,6 @@ class Pool:
             await self.close()
         else:
             await connection.close()
-
-
-def lock_timeout(answer_within: float) -> str:
-    """How many milliseconds the server may wait for a lock."""
-    return str(min(round(answer_within * LOCKS * 1000) + 1, MOST_MILLISECONDS))
 
 
 def is_quiet(connection: "psycopg.BaseConnection[Any]") -> bool:

@@ -19,12 +19,10 @@ from mulligan.stores.postgres.one_job import accept_one
 from mulligan.stores.postgres.pool import (
     FIRST_PAUSE,
     PASSING,
-    SET_LITERALS,
-    SET_LOCK_TIMEOUT,
     TRIES,
     is_quiet,
-    lock_timeout,
 )
+from mulligan.stores.postgres.session import ISOLATION, LITERALS, lock_timeout, set_for_session
 from mulligan.stores.postgres.url import ANSWER_WITHIN
 
 READ, WRITE = select.POLLIN | select.POLLERR | select.POLLHUP, select.POLLOUT
@@ -119,8 +117,8 @@ class BlockingProducer:
             conninfo, options = options_of(url)
             connection = self._connection = BlockingConnection.connect(conninfo, **options)
             connection.answer_within = url.answer_within
-            connection.execute(SET_LITERALS)
-            connection.execute(SET_LOCK_TIMEOUT, (lock_timeout(url.answer_within),))
+            settings = LITERALS | ISOLATION | lock_timeout(url.answer_within)
+            connection.execute(*set_for_session(settings))
         except (psycopg.Error, OSError) as error:
             self.close()
             raise NotDoneError from error

@@ -63,18 +63,21 @@ class PostgresStore:
 
     async def open(self, *, read_only: bool = False) -> None:
         """Connect, look what stands in between, and bring the schema up to date."""
-        url = self._database.url
-        direct = await self._database.open(read_only=read_only)
-        if not direct and not (url.listen and await self._sleepers.test()):
-            await self._database.be_pooled()
-            self._sleepers.listen = self._watcher.listen = False
-            log.warning(
-                "a connection pooler hands transactions of %s to changing server processes: no"
-                " LISTEN and no prepared statements; workers poll instead",
-                url.shown,
-            )
-        elif not url.listen:
-            log.info("listen=off: workers poll %s instead of being woken", url.shown)
+        url, database = self._database.url, self._database
+        direct = await database.open(read_only=read_only)
+        if direct or (
+            url.listen and not await database.shares_process() and await self._sleepers.test()
+        ):
+            database.be_direct()
+            if not url.listen:
+                log.info("listen=off: workers poll %s instead of being woken", url.shown)
+            return
+        self._sleepers.listen = self._watcher.listen = False
+        log.warning(
+            "a connection pooler hands transactions of %s to changing server processes: no"
+            " LISTEN and no prepared statements; workers poll instead",
+            url.shown,
+        )
 
     async def close(self) -> None:
         """Let go of all connections."""

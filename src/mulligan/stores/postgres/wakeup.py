@@ -89,15 +89,19 @@ class Sleepers:
 
     async def test(self) -> bool:
         """Whether a notification from one connection reaches another that listens."""
+        channel = f"mulligan_{uuid4().hex}"
         listener = await self._pool.connect()
         try:
-            await listener.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
+            await listener.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
             sender = await self._pool.connect()
             try:
-                await sender.execute("SELECT pg_notify(%s, '')", (self.channel,))
+                await sender.execute("SELECT pg_notify(%s, '')", (channel,))
             finally:
                 await sender.close()
-            return bool([n async for n in listener.notifies(timeout=SELF_TEST, stop_after=1)])
+            arrived = [n async for n in listener.notifies(timeout=SELF_TEST, stop_after=1)]
+            # of a pooler's session, most likely of the one that listens
+            await listener.execute(sql.SQL("UNLISTEN {}").format(sql.Identifier(channel)))
+            return bool(arrived)
         except psycopg.Error:
             return False
         finally:

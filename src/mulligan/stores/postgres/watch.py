@@ -117,9 +117,11 @@ class Watcher:
         """What a commit of these is to tell by itself, a round trip earlier.
 
         So a lonely caller is told, one commit at a time: those who tell wait for each other, and
-        what many commits have to tell is quicker told together.
+        what many commits have to tell is quicker told together. A commit that tells is two
+        transactions, which cannot be within the one that is needed behind a pooler.
         """
-        if not self._any_watching or self._tells_now or len(outcomes) != 1:
+        alone = len(outcomes) == 1 and not self._tells_now
+        if not (alone and self._any_watching) or self._database.pool.pooled:
             yield None
             return
         self._tells_now = True

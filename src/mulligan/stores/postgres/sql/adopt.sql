@@ -39,7 +39,7 @@ BEGIN
         PERFORM free_lent_key(now, coalesce(new.unique_in, new.queue), new.unique_key);
         -- A debounced job does not need its key: none is lost because another has it.
         IF new.debounce_until IS NOT NULL AND there_before(
-            now, new.id, coalesce(new.unique_in, new.queue), new.unique_key) IS NOT NULL THEN
+            new.id, coalesce(new.unique_in, new.queue), new.unique_key) IS NOT NULL THEN
             new.open_key := NULL;
         END IF;
     END IF;

@@ -211,13 +211,10 @@ EXCEPTION WHEN unique_violation THEN
     FOR new IN SELECT * FROM each_of(jobs) e WHERE left_out[e.ord] IS NULL LOOP
         number := coalesce(numbers[new.ord], nextval('counter'));
         LOOP
-            before[new.ord] := there_before(now, new.id, coalesce(new.unique_in, new.queue),
-                                            new.unique_key);
-            IF before[new.ord] IS NOT NULL THEN
-                EXIT WHEN new.debounce_max IS NULL OR before[new.ord] = new.id
-                     OR coalesce(new.debounces, before[new.ord]) <> before[new.ord]
-                     OR debounce(now, before[new.ord], new.task, new.body, new.delay, number);
-                CONTINUE;  -- it starts, or ends, at this moment
+            -- Stored first, and what was there looked up only then: in REPEATABLE READ a job that
+            -- came or changed since the transaction began makes this fail, and is not overlooked.
+            IF new.unique_key IS NOT NULL THEN
+                PERFORM free_lent_key(now, coalesce(new.unique_in, new.queue), new.unique_key);
             END IF;
             INSERT INTO job (number, sequence, due, created_at, token, expires_at, debounce_until,
                              unique_until, keep, awaits, return_exceptions, gather_index, priority,
@@ -239,8 +236,16 @@ EXCEPTION WHEN unique_violation THEN
                 ELSE
                     PERFORM join_lane(now, new.id, coalesce(woken[new.ord], false));
                 END IF;
+                before[new.ord] := NULL;
                 EXIT;
             END IF;
+            before[new.ord] := there_before(new.id, coalesce(new.unique_in, new.queue),
+                                            new.unique_key);
+            EXIT WHEN before[new.ord] IS NOT NULL
+                  AND (new.debounce_max IS NULL OR before[new.ord] = new.id
+                       OR coalesce(new.debounces, before[new.ord]) <> before[new.ord]
+                       OR debounce(now, before[new.ord], new.task, new.body, new.delay, number));
+            -- it starts, or ends, at this moment
         END LOOP;
     END LOOP;
     RETURN before;
@@ -381,16 +386,14 @@ BEGIN
 END
 $$;
 
--- there_before(now, id, queue, unique_key): the id of the job that is there before such a one, or
--- NULL.
-CREATE FUNCTION there_before(now bigint, in_id text, in_queue text, in_key text) RETURNS text
+-- there_before(id, queue, unique_key): the id of the job that is there before such a one, or NULL.
+CREATE FUNCTION there_before(in_id text, in_queue text, in_key text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
     first text;
 BEGIN
     SELECT j.id INTO first FROM job j WHERE j.id = in_id;
     IF NOT FOUND AND in_key IS NOT NULL THEN
-        PERFORM free_lent_key(now, in_queue, in_key);
         SELECT j.id INTO first FROM job j
         WHERE coalesce(j.unique_in, j.queue) = in_queue AND j.open_key = in_key;
     END IF;
