@@ -78,5 +78,5 @@ def test_of_several_limits_the_one_that_lets_the_fewest_start_counts():
     source = Source(
         Lane("q", "EU", Priority.NORMAL), 0.0, (Cap("a", 9), Rate("b", 2, 60.0), Cap("c", 4))
     )
-    assert tightest(source) == (2, "b")
-    assert tightest(Source(Lane("q", "EU", Priority.NORMAL))) is None
+    assert tightest(source.limits) == (2, "b")
+    assert tightest(()) is None

@@ -1,16 +1,19 @@
 """Work that no live worker may take, and the command that starts one which may."""
 
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mulligan.core.alerts import alerts
 from mulligan.core.counts import Counts
 from mulligan.core.facts import Facts, Region
+from mulligan.core.fairness import groups_of
 from mulligan.core.fetch import Only
 from mulligan.core.health import Breaker, Health
-from mulligan.core.lane import Lane, Priority
+from mulligan.core.lane import Lane, Priority, away_from, towards
 from mulligan.core.metrics import metrics
 from mulligan.core.stats import LaneStats, Stats
-from mulligan.core.unserved import Unserved, served, unserved
+from mulligan.core.unserved import Unserved, live_takers, may_take, unserved
 from mulligan.core.worker import Worker, WorkerView
 
 NOTHING = Stats(1000.0, [], {}, {}, {}, [])
@@ -71,9 +74,36 @@ def test_urgent_and_normal_jobs_of_a_place_are_told_together():
     assert found(*lanes) == [left("EU", 3)]
 
 
-def test_a_worker_serves_the_lanes_that_its_plans_name():
-    lanes = served([worker("US")], Facts(regions=(Region("US"),)))
-    assert {lane.scope for lane in lanes} == {"*", "*-US", "*+US", "US"}
+REGIONS = ("ASIA", "EU", "US")
+SCOPES = ("*", *REGIONS, *map(away_from, (*REGIONS, "MARS")), *map(towards, (*REGIONS, "MARS")))
+LANES = [Lane("mail", scope, priority) for scope in SCOPES for priority in Priority]
+places = st.sets(st.sampled_from(REGIONS))
+kinds = st.tuples(st.sampled_from(REGIONS), st.sampled_from([None, "retries", "fresh"]))
+
+
+@given(known=places, serving=places, down=places, workers=st.lists(kinds, max_size=4))
+def test_a_worker_may_take_from_the_lanes_that_its_plans_name_and_as_soon(
+    known, serving, down, workers
+):
+    facts = Facts(
+        regions=tuple(
+            Region(name, frozenset({"mail"} if name in serving else ())) for name in sorted(known)
+        ),
+        health={("mail", name): Health(breaker=Breaker(open=True)) for name in down},
+    )
+    planned: dict[Lane, float] = {}
+    for region, only in workers:
+        for group in groups_of("mail", region, facts.queue("mail"), facts, only):
+            for source in (source for tier in group.tiers for source in tier):
+                known_wait = planned.get(source.lane, source.waited)
+                planned[source.lane] = min(known_wait, source.waited)
+    all_ = [worker(region, only=only) for region, only in workers]
+    takers = live_takers(["mail"], all_, facts)["mail"]
+    found = {lane: first[0] for lane in LANES if (first := takers.first(lane)) is not None}
+    assert found == planned
+    assert {lane for lane in LANES if any(may_take(each, lane, facts) for each in all_)} == set(
+        planned
+    )
 
 
 def test_it_is_an_alert_that_names_the_command():

@@ -17,7 +17,7 @@ from mulligan.core.known_tasks import (
 from mulligan.core.limits import costs_of
 from mulligan.core.settings import AN_APP
 from mulligan.core.shards import in_shard
-from mulligan.core.unserved import served
+from mulligan.core.unserved import may_take
 from mulligan.stores.contract import HasShards, Store
 
 
@@ -28,7 +28,7 @@ async def explain_job(store: Store, job_id: str, app: str = AN_APP) -> str:
         raise unknown_job(job_id)
     stats, facts = await store.stats(), await store.facts()
     live = [view.worker for view in stats.workers if view.live]
-    able = sum(job.lane in served([each], facts) for each in live)
+    able = sum(may_take(each, job.lane, facts) for each in live)
     pending = job.status == "pending"
     ahead = await store.ahead(job_id) if pending else 0
     unknown = await unknown_task(store, job.task, stats.now) if pending else None

@@ -31,7 +31,7 @@ def alerts(snapshot: Snapshot, facts: Facts, app: str = AN_APP) -> list[str]:
             )
     for (queue, region), health in sorted(facts.health.items()):
         running = snapshot.running.get((queue, region), 0)
-        if is_failing(health, snapshot.now, running) and region in facts.serving(queue):
+        if is_failing(health, snapshot.now, running) and facts.serves(queue, region):
             open_for = snapshot.now - health.breaker.since
             said.append(
                 f"the breaker of queue {queue} in region {region} has been open for"

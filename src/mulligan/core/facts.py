@@ -1,5 +1,9 @@
 """The facts that plans and decisions are made from: queue settings and regions."""
 
+from collections import defaultdict
+from collections.abc import KeysView, Mapping
+from functools import cached_property
+
 from msgspec import Struct, json
 from msgspec.structs import replace
 
@@ -73,7 +77,7 @@ class Region(Struct, frozen=True):
         return bool(self.serves)
 
 
-class Facts(Struct, frozen=True):
+class Facts(Struct, frozen=True, dict=True):
     """What a store knows; `epoch` grows with every change that alters plans.
 
     `health` is by queue and region, with no entry where nothing was counted recently. `now` is the
@@ -100,13 +104,45 @@ class Facts(Struct, frozen=True):
         """The open breakers, by queue and region."""
         return {at: known.breaker for at, known in self.health.items() if known.breaker.open}
 
+    @cached_property
+    def _by_name(self) -> Mapping[str, Region]:
+        return {region.name: region for region in self.regions}
+
+    @property
+    def known_regions(self) -> KeysView[str]:
+        """The names of all regions."""
+        return self._by_name.keys()
+
+    @cached_property
+    def _serving(self) -> Mapping[str, list[str]]:
+        """The regions with a live worker, by queue."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for region in self.regions:
+            for queue in region.serves:
+                found[queue].append(region.name)
+        return dict(found)
+
+    @cached_property
+    def _open(self) -> Mapping[str, set[str]]:
+        """The regions whose breaker is open, by queue."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for (queue, region), known in self.health.items():
+            if known.breaker.open:
+                found[queue].add(region)
+        return dict(found)
+
+    def serves(self, queue: str, region: str) -> bool:
+        """Whether a live worker of the region serves the queue."""
+        known = self._by_name.get(region)
+        return known is not None and queue in known.serves
+
     def serving(self, queue: str) -> list[str]:
         """The regions with a live worker for the queue, in order of name."""
-        return [region.name for region in self.regions if queue in region.serves]
+        return self._serving.get(queue, [])
 
     def is_open(self, queue: str, region: str) -> bool:
         """Whether its breaker is open and enforced: if all regions' are open, none is enforced."""
-        return self.health_of(queue, region).breaker.open and bool(self.healthy(queue))
+        return region in self._open.get(queue, ()) and self._any_healthy(queue)
 
     def next_probe_at(self, queue: str, region: str) -> float | None:
         """When the region may make its next probe, by the store's time; None if it is not open."""
@@ -123,8 +159,16 @@ class Facts(Struct, frozen=True):
 
     def ailing(self, queue: str) -> tuple[str, ...]:
         """The regions whose breaker is open while another region serves."""
-        return tuple(region.name for region in self.regions if self.is_open(queue, region.name))
+        if not self._open.get(queue) or not self._any_healthy(queue):
+            return ()
+        down = self._open[queue]
+        return tuple(region.name for region in self.regions if region.name in down)
 
     def healthy(self, queue: str) -> list[str]:
         """The regions with a live worker for the queue whose breaker is closed."""
-        return [r for r in self.serving(queue) if not self.health_of(queue, r).breaker.open]
+        down = self._open.get(queue, ())
+        return [region for region in self.serving(queue) if region not in down]
+
+    def _any_healthy(self, queue: str) -> bool:
+        down = self._open.get(queue, ())
+        return any(region not in down for region in self.serving(queue))

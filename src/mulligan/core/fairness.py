@@ -192,11 +192,8 @@ def laid_out(
 ) -> tuple[Group, Group, Group]:
     """The groups of a queue for a worker in this context."""
     region, regions, pause, down = context
-    retry_limits, fresh_limits = limits_of(queue, settings)
+    retry_limits, fresh_limits = limits_in(queue, region, settings, pause)
     grace = settings.grace_seconds
-    if pause is not None:
-        probe = Cap(f"probe:{queue}:{region}", 1), Rate(f"pace:{queue}:{region}", 1, pause)
-        retry_limits, fresh_limits = (*retry_limits, *probe), (*fresh_limits, *probe)
 
     def own(priority: Priority, limits: tuple[Limit, ...]) -> tuple[Source, ...]:
         return (Source(Lane(queue, region, priority), 0.0, limits),)
@@ -255,6 +252,20 @@ def global_scopes(
         scopes.append((away_from(known), grace if mine else 0.0, False))
         scopes.append((towards(known), 0.0 if mine else grace, not mine))
     return scopes
+
+
+def limits_in(
+    queue: str, region: str, settings: QueueSettings, pause: float | None
+) -> tuple[tuple[Limit, ...], tuple[Limit, ...]]:
+    """The limits on retries and on fresh jobs for a region.
+
+    `pause` is the time between probes if its breaker is open.
+    """
+    retry, fresh = limits_of(queue, settings)
+    if pause is None:
+        return retry, fresh
+    probe = Cap(f"probe:{queue}:{region}", 1), Rate(f"pace:{queue}:{region}", 1, pause)
+    return (*retry, *probe), (*fresh, *probe)
 
 
 def limits_of(queue: str, settings: QueueSettings) -> tuple[tuple[Limit, ...], tuple[Limit, ...]]:

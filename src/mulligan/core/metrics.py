@@ -195,10 +195,10 @@ def schedule_metrics(schedules: Iterable[ScheduleView]) -> list[Metric]:
 def summary(sums: Sums, facts: Facts) -> dict[str, dict[str, Any]]:
     """The last minute in a few numbers for each queue and region."""
     found: dict[str, dict[str, Any]] = {}
-    for queue, region in sorted({(q, r) for q, r, _ in sums.recent} | set(facts.health)):
-        recent = {
-            name: value for (q, r, name), value in sums.recent.items() if (q, r) == (queue, region)
-        }
+    by_place: dict[tuple[str, str], dict[str, float]] = {place: {} for place in facts.health}
+    for (queue, region, name), value in sums.recent.items():
+        by_place.setdefault((queue, region), {})[name] = value
+    for (queue, region), recent in sorted(by_place.items(), key=lambda each: each[0]):
         health = facts.health_of(queue, region)
         started = sum(v for name, v in recent.items() if name.startswith(STARTED))
         begun = sum(v for name, v in recent.items() if is_retry_start(name))

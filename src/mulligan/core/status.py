@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from mulligan.core.errors import InvalidError
 from mulligan.core.facts import Facts
-from mulligan.core.fetch import Separate, policy_text
+from mulligan.core.fetch import Only, Separate, policy_text
 from mulligan.core.job import Job, Status
 from mulligan.core.lane import ANYWHERE, Lane
 from mulligan.core.worker import WorkerView
@@ -98,7 +98,7 @@ def status(snapshot: Snapshot, running: Iterable[Job], facts: Facts) -> dict[str
     return {
         "global_retry_queue_size": sum(n for lane, n in waiting if is_global_retry(lane)),
         "regions": regions(snapshot, waiting, running, facts),
-        "queues": {name: queue(name, snapshot, waiting, facts) for name in names(snapshot, facts)},
+        "queues": queues(snapshot, waiting, facts),
         "delayed": {name: delayed(counts) for name, counts in sorted(snapshot.delayed.items())},
         "workers": [worker(view) for view in snapshot.workers],
         "warnings": warnings(snapshot, facts),
@@ -139,19 +139,22 @@ def regions(
         here[job.worker_region or job.region].append(job)
     known = {region.name for region in facts.regions}
     known |= {view.worker.region for view in snapshot.workers}
-    known |= {lane.scope for lane, _ in waiting if not is_global_retry(lane)} | set(here)
-    return {name: region_of(name, waiting, here.get(name, [])) for name in sorted(known)}
+    own: dict[str, list[tuple[Lane, int]]] = defaultdict(list)
+    for lane, ready in waiting:
+        if not is_global_retry(lane):
+            own[lane.scope].append((lane, ready))
+    known |= own.keys() | here.keys()
+    return {name: region_of(name, own.get(name, []), here.get(name, [])) for name in sorted(known)}
 
 
 def region_of(
     name: str, waiting: Sequence[tuple[Lane, int]], jobs: Sequence[Job]
 ) -> dict[str, Any]:
     """The sizes of one region and what runs there, the longest-running first."""
-    own = [(lane, n) for lane, n in waiting if lane.scope == name and not is_global_retry(lane)]
     shown = [current(job, name) for job in jobs]
     part: dict[str, Any] = {
-        "queue_size": sum(n for lane, n in own if not lane.is_retry),
-        "retry_queue_size": sum(n for lane, n in own if lane.is_retry),
+        "queue_size": sum(n for lane, n in waiting if not lane.is_retry),
+        "retry_queue_size": sum(n for lane, n in waiting if lane.is_retry),
         "processing": bool(shown),
         "current_job": shown[0] if shown else None,
     }
@@ -175,23 +178,25 @@ def names(snapshot: Snapshot, facts: Facts) -> list[str]:
     return sorted(found | set(facts.queues) | facts.paused)
 
 
-def queue(
-    name: str, snapshot: Snapshot, waiting: Sequence[tuple[Lane, int]], facts: Facts
-) -> dict[str, Any]:
-    """One queue: what waits by kind, what runs, what has ended and is still stored."""
-    kinds = {"fresh": 0, "urgent": 0, "retry": 0}
-    for lane, ready in waiting:
-        if lane.queue == name:
-            kinds["retry" if lane.is_retry else "urgent" if lane.is_urgent else "fresh"] += ready
-    ended: dict[str, int] = {word: snapshot.ended.get((name, word), 0) for word in ENDED}
-    running = sum(n for (where, _), n in snapshot.running.items() if where == name)
-    return {
-        **kinds,
-        "running": running,
-        **ended,
-        "paused": name in facts.paused,
-        "policy": policy_text(facts.queue(name).policy),
+def queues(
+    snapshot: Snapshot, waiting: Sequence[tuple[Lane, int]], facts: Facts
+) -> dict[str, dict[str, Any]]:
+    """Each queue: what waits by kind, what runs, what has ended and is still stored."""
+    found: dict[str, dict[str, Any]] = {
+        name: {
+            **dict.fromkeys(("fresh", "urgent", "retry", "running"), 0),
+            **{word: snapshot.ended.get((name, word), 0) for word in ENDED},
+            "paused": name in facts.paused,
+            "policy": policy_text(facts.queue(name).policy),
+        }
+        for name in names(snapshot, facts)
     }
+    for lane, ready in waiting:
+        kind = "retry" if lane.is_retry else "urgent" if lane.is_urgent else "fresh"
+        found[lane.queue][kind] += ready
+    for (name, _), count in snapshot.running.items():
+        found[name]["running"] += count
+    return found
 
 
 WORDS = {"retries": "retries", "fresh": "fresh jobs"}
@@ -226,12 +231,14 @@ def worker(view: WorkerView) -> dict[str, Any]:
 def warnings(snapshot: Snapshot, facts: Facts) -> list[str]:
     """A sentence for each queue under `separate` that has no workers for one kind of job."""
     said = []
-    for name, settings in sorted(facts.queues.items()):
-        serving = [v.worker for v in snapshot.workers if v.live and name in v.worker.queues]
-        if not isinstance(settings.policy, Separate) or not serving:
-            continue
+    separate = sorted(q for q, each in facts.queues.items() if isinstance(each.policy, Separate))
+    taken: dict[str, set[Only | None]] = {name: set() for name in separate}
+    for view in snapshot.workers:
+        for name in taken.keys() & view.worker.queues if view.live else ():
+            taken[name].add(view.worker.only)
+    for name in separate:
         for kind, other in (("retries", "fresh"), ("fresh", "retries")):
-            if all(each.only == other for each in serving):
+            if taken[name] == {other}:
                 said.append(
                     f"queue {name} has policy separate and no live worker for its {WORDS[kind]};"
                     f" start one with: mulligan worker APP --only {kind}"

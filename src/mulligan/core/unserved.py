@@ -1,15 +1,17 @@
 """Jobs that no live worker may take, and the command that starts a worker for them."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.core.facts import Facts
-from mulligan.core.fairness import groups_of
 from mulligan.core.lane import ANYWHERE, Lane
 from mulligan.core.settings import AN_APP
+from mulligan.core.takers import Takers, takers_of
 from mulligan.core.worker import DEFAULT_REGION, Worker
 
 if TYPE_CHECKING:
+    from mulligan.core.fetch import Only
     from mulligan.core.status import Snapshot
 
 
@@ -42,26 +44,34 @@ class Unserved(NamedTuple):
 
 def unserved(snapshot: "Snapshot", facts: Facts) -> list[Unserved]:
     """Due jobs that no live worker may take, without those of paused queues."""
-    taken = served((view.worker for view in snapshot.workers if view.live), facts)
-    found: dict[tuple[str, str, bool], int] = {}
-    for count in snapshot.lanes:
+    due = [
+        count for count in snapshot.lanes if count.ready and count.lane.queue not in facts.paused
+    ]
+    takers = live_takers(
+        {count.lane.queue for count in due}, (v.worker for v in snapshot.workers if v.live), facts
+    )
+    found: dict[tuple[str, str, bool], int] = defaultdict(int)
+    for count in due:
         lane = count.lane
-        if count.ready and lane not in taken and lane.queue not in facts.paused:
-            key = lane.queue, region_of(lane), lane.is_retry
-            found[key] = found.get(key, 0) + count.ready
+        if takers[lane.queue].first(lane) is None:
+            found[lane.queue, region_of(lane), lane.is_retry] += count.ready
     return [Unserved(*key, jobs) for key, jobs in sorted(found.items())]
 
 
-def served(workers: Iterable[Worker], facts: Facts) -> frozenset[Lane]:
-    """Every lane that is in a plan of one of the workers."""
-    kinds = {(queue, each.region, each.only) for each in workers for queue in each.queues}
-    return frozenset(
-        source.lane
-        for queue, region, only in kinds
-        for group in groups_of(queue, region, facts.queue(queue), facts, only)
-        for tier in group.tiers
-        for source in tier
-    )
+def live_takers(
+    queues: Collection[str], workers: Iterable[Worker], facts: Facts
+) -> dict[str, Takers]:
+    """The takers of each queue among these workers."""
+    kinds: dict[str, dict[tuple[str, Only | None], None]] = {queue: {} for queue in queues}
+    for worker in workers:
+        for queue in kinds.keys() & worker.queues:
+            kinds[queue][worker.region, worker.only] = None
+    return {queue: takers_of(queue, [*found], facts) for queue, found in kinds.items()}
+
+
+def may_take(worker: Worker, lane: Lane, facts: Facts) -> bool:
+    """Whether the worker may take from the lane, now or after a grace."""
+    return live_takers([lane.queue], [worker], facts)[lane.queue].first(lane) is not None
 
 
 def region_of(lane: Lane) -> str:

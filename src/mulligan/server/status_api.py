@@ -1,5 +1,6 @@
 """The routes that show what a store is doing."""
 
+from collections import defaultdict
 from typing import Any, TypeVar
 
 import msgspec
@@ -83,12 +84,14 @@ async def workers(service: Service) -> Workers:
 async def regions(service: Service) -> Regions:
     """Each region: whether it is live, and its recent attempts and breaker by queue."""
     facts = await service.store.facts()
-    health = health_of(facts)
+    health: dict[str, dict[str, Any]] = defaultdict(dict)
+    for each in health_of(facts):
+        health[each["region"]][each["queue"]] = each
     found = {
         region.name: {
             "live": region.live,
             "serves": sorted(region.serves),
-            "health": {each["queue"]: each for each in health if each["region"] == region.name},
+            "health": health.get(region.name, {}),
         }
         for region in facts.regions
     }

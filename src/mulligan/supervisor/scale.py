@@ -91,7 +91,7 @@ def by_limit(
     unlimited: list[LaneStats] = []
     limited: dict[tuple[str, int], list[LaneStats]] = {}
     for lane in lanes:
-        if (limit := tightest(plan.by_lane[lane.lane])) is None:
+        if (limit := tightest(plan.by_lane[lane.lane].limits)) is None:
             unlimited.append(lane)
         else:
             most, key = limit
