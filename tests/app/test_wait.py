@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from mulligan import InvalidError, Mulligan, Settings, Snooze
-from mulligan.app.wait import AWAY, POLLED, TOLD, until_over
+from mulligan.app.wait import AWAY, AWAY_AT_MOST, POLLED, TOLD, until_over
 from mulligan.core.errors import (
     JobCancelledError,
     JobFailedError,
@@ -27,25 +27,31 @@ DONE = replace(WAITING, status="done")
 
 
 class Sleeps:
-    """A waiter on whose clock no time passes; it writes down how long each sleep might last."""
+    """A waiter with a clock of its own, which writes down how long each sleep might last."""
 
     def __init__(self):
         self.asked = []
+        self.time = 0.0
+
+    def now(self):
+        return self.time
 
     def tell(self):
         """Nobody is told: wake-ups are lost."""
 
     async def sleep(self, seconds):
         self.asked.append(seconds)
-        return seconds
+        self.time += seconds
 
 
 class Looked:
     """A store whose job is as the looks say, one after the other; the last one for ever."""
 
-    def __init__(self, *looks, is_told=True):
+    def __init__(self, *looks, is_told=True, takes=0.0):
         self._looks = list(looks)
         self._is_told = is_told
+        self._takes = takes
+        self._sleeps = Sleeps()
         self.watched = []
         self.closed = 0
 
@@ -61,13 +67,14 @@ class Looked:
         self.closed += 1
 
     async def look(self):
+        self._sleeps.time += self._takes
         found = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
         if isinstance(found, Exception):
             raise found
         return found
 
     async def wait(self, within=60.0):
-        sleeps = Sleeps()
+        sleeps = self._sleeps
         over = until_over(self.call, sleeps, self.look, lambda j: j.status in ENDED, within)
         return await over, sleeps.asked
 
@@ -117,6 +124,17 @@ async def test_a_store_that_stays_away_ends_the_wait():
         await Looked(WAITING, WAITING, away).wait(3600.0)
     with pytest.raises(StoreUnavailableError):
         await Looked(away).wait()
+
+
+async def test_the_time_that_a_silent_store_takes_to_be_away_counts():
+    away = StoreUnavailableError("did not answer in time")
+    silent = Looked(WAITING, WAITING, away, takes=30.0)
+    job, asked = await silent.wait(45.0)
+    assert (job, len(asked)) == (WAITING, 1)
+    silent = Looked(WAITING, WAITING, away, takes=30.0)
+    with pytest.raises(StoreUnavailableError):
+        await silent.wait(3600.0)
+    assert silent._sleeps.time < 60 + AWAY_AT_MOST + 60
 
 
 async def test_each_stage_of_a_chain_is_watched_in_its_turn():

@@ -31,8 +31,12 @@ class Waiter(Protocol):
         """End the sleep, or the next one; from any thread."""
         ...
 
-    async def sleep(self, seconds: float) -> float:
-        """Sleep until `tell` is called or the time is up; how many seconds that was."""
+    def now(self) -> float:
+        """The time in seconds, from any start."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep until `tell` is called or the time is up."""
         ...
 
 
@@ -46,12 +50,14 @@ class ThreadWaiter:
         """End the sleep, or the next one."""
         self._told.set()
 
-    async def sleep(self, seconds: float) -> float:
+    def now(self) -> float:
+        """The monotonic clock."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
         """Sleep in this thread."""
-        before = time.monotonic()
         self._told.wait(min(seconds, threading.TIMEOUT_MAX))
         self._told.clear()
-        return time.monotonic() - before
 
 
 class LoopWaiter:
@@ -66,14 +72,16 @@ class LoopWaiter:
         with suppress(RuntimeError):  # nobody waits on a loop that is closed
             self._loop.call_soon_threadsafe(self._told.set)
 
-    async def sleep(self, seconds: float) -> float:
+    def now(self) -> float:
+        """The time of the loop."""
+        return self._loop.time()
+
+    async def sleep(self, seconds: float) -> None:
         """Sleep on the loop."""
-        before = self._loop.time()
         with suppress(TimeoutError):
             async with asyncio.timeout(None if seconds == inf else seconds):
                 await self._told.wait()
         self._told.clear()
-        return self._loop.time() - before
 
 
 async def until_over(
@@ -88,11 +96,12 @@ async def until_over(
     `look` gives the job to wait for now: of a chain that is another one with each stage. Once it
     has been seen, a store that is away for a while is waited for too.
     """
-    job, watch, rate, away = await look(), None, TOLD, 0.0
+    job, watch, rate = await look(), None, TOLD
     wait, longest = rate
+    ends = waiter.now() + within
+    failing: float | None = None  # since when
     try:
-        while not is_over(job) and within > 0:
-            slept = 0.0
+        while not is_over(job) and (left := ends - waiter.now()) > 0:
             try:
                 if watch is None or watch[0] != job.id:
                     close(watch)
@@ -101,19 +110,18 @@ async def until_over(
                     watch, rate = (job.id, told), TOLD if told.is_told else POLLED
                     wait, longest = rate
                 else:
-                    slept = await waiter.sleep(min(wait, within))
+                    await waiter.sleep(min(wait, left))
                     wait = min(wait * GROWTH, longest)
                 job = await look()
-                if away:
-                    away, (wait, longest) = 0.0, rate
+                if failing is not None:
+                    failing, (wait, longest) = None, rate
             except StoreUnavailableError:
                 wait, longest = AWAY
-                if watch is None:
-                    slept = await waiter.sleep(min(wait, within))
-                away += slept
-                if away > AWAY_AT_MOST:
+                failing = waiter.now() if failing is None else failing
+                if waiter.now() - failing > AWAY_AT_MOST:
                     raise
-            within -= slept
+                if watch is None:
+                    await waiter.sleep(min(wait, left))
     finally:
         close(watch)
     return job

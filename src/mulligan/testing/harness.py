@@ -115,12 +115,13 @@ class VirtualWaiter:
 
     def __init__(self, on_loop: LoopWaiter, driver: Driver) -> None:
         self.tell = on_loop.tell
+        self.now = on_loop.now
         self._on_loop = on_loop
         self._driver = driver
 
-    async def sleep(self, seconds: float) -> float:
+    async def sleep(self, seconds: float) -> None:
         """Sleep on the virtual loop."""
-        return await self._driver.arun(self._on_loop.sleep(seconds))
+        await self._driver.arun(self._on_loop.sleep(seconds))
 
 
 class VirtualAccess:

@@ -193,6 +193,31 @@ def test_a_connection_that_ended_while_the_driver_had_it_is_lost_at_once(
     run(ask())
 
 
+class Mute:
+    """A transport whose peer is gone without a word."""
+
+    def __init__(self, transport: Any) -> None:
+        self.abort, self.is_closing = transport.abort, transport.is_closing
+
+    def write(self, _: bytes) -> None:
+        """Nothing comes back."""
+
+
+async def test_connections_of_before_an_outage_are_found_out_together(own_server):
+    async with opened(own_server.url) as store:
+        server = store._server
+        await asyncio.gather(*[store.stats() for _ in range(20)])
+        assert len(server._idle) == 20
+        for wire in server._idle:
+            wire._transport = Mute(wire._transport)  # type: ignore[assignment]
+        server._answer_timeout = 0.01
+        with pytest.raises(StoreUnavailableError, match="did not answer in time"):
+            await store.enqueue(jobs("a"))
+        server._answer_timeout = 30.0
+        async with asyncio.timeout(20):
+            assert (await store.enqueue(jobs("a")))[0].created
+
+
 def test_a_transport_that_refuses_a_write_is_a_lost_connection(run, own_server, monkeypatch):
     async def ask() -> None:
         async with opened(own_server.url) as store:

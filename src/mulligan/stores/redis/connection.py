@@ -114,16 +114,17 @@ class Server:
     def _leave(self, said: AnswerError | None) -> None:
         """Connect anew, and to where the server says, or to another if it said nothing.
 
-        After a failover the same name leads to another server, but no connection that is there.
+        Idle connections are closed: after a failover the same name leads to another server, and
+        those of before an outage may be lost without a word, each to be found out by a timeout.
         """
         if said is None:
             self.nodes.lost()
         else:
             self.nodes.moved(said)
-            while self._idle:
-                wire = self._idle.pop()
-                wire.close()
-                self._wires.discard(wire)
+        while self._idle:
+            wire = self._idle.pop()
+            wire.close()
+            self._wires.discard(wire)
         if self.nodes.is_several:
             for listening in list(self._listening):
                 listening.close()
