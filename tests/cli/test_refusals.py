@@ -37,6 +37,8 @@ from tests.cli.command_line import APP, refused, run
         (["status", "--store", "nonsense"], "store 'nonsense' does not begin"),
         (["status", "--store", "redis://[bad"], "begins with 'redis' is not a URL"),
         (["status", "--store", "sqlite:///x.db?fast=1"], "option 'fast'"),
+        (["enqueue", APP, "send", "--retry", '{"MaxRetries": 1}'], "; did you mean max_retries?"),
+        (["enqueue", APP, "send", "--retry", '{"max_retries"'], "is no JSON"),
         (["status", APP, "--store", "memory://"], "give APP or --store, not both"),
         (["status", APP, "--app", APP], "give one of them"),
         (["settings", APP, "--app", APP], "give one of them"),

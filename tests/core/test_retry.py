@@ -1,3 +1,4 @@
+import re
 from datetime import timedelta
 
 import msgspec
@@ -5,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mulligan.core.errors import InvalidError
 from mulligan.core.retry import (
     NAMED,
     PRESETS,
@@ -13,12 +15,61 @@ from mulligan.core.retry import (
     Exponential,
     Retry,
     Sessions,
+    encode_retry,
     preset,
 )
+from mulligan.core.settings import Settings
+from mulligan.core.written_retry import read_retry
 from tests.core.refusal import refused
 from tests.core.strategies import retries, steady
 
 CENTURY = "3153600000"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"MaxRetries": 1}, "unknown field `MaxRetries`; did you mean max_retries?"),
+        ({"max_retry": 1}, "unknown field `max_retry`; did you mean max_retries?"),
+        ({"backoff": {"type": "exponential", "bas": 1}}, "; did you mean base?"),
+        ({"backoff": {"type": "delays", "seconds": [1], "qq": 1}}, "unknown field `qq`"),
+        ({"max_retries": "1"}, "Expected `int | null`, got `str`"),
+        ([], "retry is no policy: Expected `object`"),
+    ],
+)
+def test_a_field_that_no_policy_has_is_refused_with_the_nearest(said, words):
+    with pytest.raises(InvalidError, match=re.escape(words)):
+        read_retry(said)
+
+
+@given(retries)
+def test_a_written_policy_is_stored_as_one_of_the_code(retry):
+    written = read_retry(msgspec.json.decode(encode_retry(retry)))
+    stored = msgspec.json.decode(encode_retry(written), type=Retry)
+    assert stored == msgspec.json.decode(encode_retry(retry), type=Retry)
+
+
+def test_a_stored_policy_may_have_fields_of_a_newer_release():
+    assert msgspec.json.decode(b'{"max_retries":1,"newer":2}', type=Retry) == Retry(1)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Retry(MaxRetries=1), "Retry has no MaxRetries=; did you mean max_retries?"),  # type: ignore[call-arg]
+        (lambda: Retry(zzz=1), "Retry has no zzz=; it takes max_retries, backoff, scope, on"),  # type: ignore[call-arg]
+        (lambda: Exponential(bas=1), "Exponential has no bas=; did you mean base?"),  # type: ignore[call-arg]
+        (lambda: Settings(concurency=5), "Settings has no concurency=; did you mean concurrency?"),  # type: ignore[call-arg]
+    ],
+)
+def test_an_unknown_keyword_is_refused_with_the_nearest(make, words):
+    with pytest.raises(InvalidError, match=re.escape(words)):
+        make()
+
+
+def test_other_wrong_calls_are_told_as_python_tells_them():
+    with pytest.raises(TypeError, match="Missing required argument 'seconds'"):
+        Delays()  # type: ignore[call-arg]
 
 
 def test_the_presets_are_those_of_the_table():

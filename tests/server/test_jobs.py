@@ -76,6 +76,7 @@ async def test_an_array_is_stored_as_a_whole_and_answered_in_its_order(client, s
         ({"task": "send", "priority": "high"}, "'high'"),
         ({"task": "send", "region": "*x"}, "must not begin with '*'"),
         ({"task": "send", "retry": {"max_retries": -1}}, "must be 0 or more"),
+        ({"task": "send", "retry": {"MaxRetries": 1}}, "; did you mean max_retries?"),
         ({"task": "send", "delay": 1, "run_after": "2030-01-01T00:00:00Z"}, "not both"),
         ({"task": "send", "args": "text"}, "array"),
         ([], "length >= 1"),
@@ -84,6 +85,22 @@ async def test_an_array_is_stored_as_a_whole_and_answered_in_its_order(client, s
 )
 async def test_what_breaks_a_rule_is_refused_with_the_rule(client, asked, words):
     await refused(client.post("/api/jobs", json=asked), 422, words)
+
+
+@pytest.mark.parametrize("absent", [None, ""])
+@pytest.mark.parametrize("declares", [True, False])
+async def test_null_and_empty_text_are_absent(serve, store, declares, absent):
+    client = serve(app=app) if declares else serve()
+    texts = ("queue", "region", "priority", "retry", "unique_key", "id", "limits", "fairness_key")
+    spans = ("timeout", "delay", "run_after", "unique_for", "debounce", "expires", "keep")
+    asked = {"task": "ask", "kwargs": None, "args": ["why?"]} | dict.fromkeys(texts, absent)
+    asked |= dict.fromkeys(spans)
+    plain = {"task": "ask", "args": ["why?"]}
+    jobs = [await good(client.post("/api/jobs", json=each)) for each in (asked, plain)]
+    said, left_out = [await store.get(each["id"]) for each in jobs]
+    same = ("body", "queue", "region", "priority", "unique_key", "limits", "fairness_key", "keep")
+    for name in same:
+        assert getattr(said, name) == getattr(left_out, name), name
 
 
 async def test_a_payload_over_the_limit_is_refused(serve):

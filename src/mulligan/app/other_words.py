@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from mulligan.core.nearest import nearest
+
 # Options of tasks and calls in Celery, RQ, Dramatiq, Huey, arq, Taskiq and SAQ.
 OPTIONS = {
     "acks_late": "nothing to set: a job whose worker dies always runs again",
@@ -82,10 +84,7 @@ def option_here(name: str, known: Iterable[str]) -> str:
     """What to write instead of an unknown option, as the end of an error; empty if unknown."""
     if name in OPTIONS:
         return f"; here it is {OPTIONS[name]}"
-    from difflib import get_close_matches  # noqa: PLC0415 - needed for a mistake alone
-
-    near = get_close_matches(name, known, 1)
-    return f"; did you mean {near[0]}?" if near else ""
+    return nearest(name, known)
 
 
 def app_here(name: str) -> str:

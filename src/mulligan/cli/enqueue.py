@@ -13,6 +13,7 @@ from mulligan.core.checks import check_depth
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import NewJob
 from mulligan.core.retry import Retry
+from mulligan.core.written_retry import read_retry
 
 # How many characters of an argument an error shows.
 SHOWN = 20
@@ -148,9 +149,10 @@ def policy_from(text: str) -> Retry | str:
     if not text.lstrip().startswith("{"):
         return text
     try:
-        return msgspec.json.decode(text, type=Retry)
+        said = msgspec.json.decode(text)
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError) as error:
-        raise InvalidError(f"retry {text[:80]!r} is no policy: {error}") from error
+        raise InvalidError(f"retry {text[:80]!r} is no JSON: {error}") from error
+    return read_retry(said)
 
 
 def keyword_of(text: str) -> tuple[str, Any]:

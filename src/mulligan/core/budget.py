@@ -4,13 +4,14 @@ from msgspec import Struct
 
 from mulligan.core.checks import Seconds, check_number, check_seconds, seconds
 from mulligan.core.errors import InvalidError
+from mulligan.core.nearest import NamedFields
 from mulligan.core.plan import Rate
 
 RATIO_FLOOR = 10
 RATIO_WINDOW = 60.0
 
 
-class Budget(Struct, frozen=True):
+class Budget(Struct, frozen=True, metaclass=NamedFields):
     """At most `limit` retries start in any window of `per` seconds, all workers together.
 
     With `ratio` instead, retries are at most that share of the fresh starts of the last minute,

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from mulligan.core.checks import check_number
 from mulligan.core.errors import InvalidError
+from mulligan.core.nearest import NamedFields
 
 Only = Literal["retries", "fresh"]
 SMALLEST_SHARE = 1e-6
@@ -20,7 +21,7 @@ class RetryFirst(Struct, frozen=True, tag="retry-first"):
     """Every due retry before any fresh job."""
 
 
-class Weighted(Struct, frozen=True, tag="weighted"):
+class Weighted(Struct, frozen=True, tag="weighted", metaclass=NamedFields):
     """While both wait, retries get this share of starts; either takes what the other leaves."""
 
     retry: float = 0.2
@@ -36,7 +37,7 @@ class Weighted(Struct, frozen=True, tag="weighted"):
             raise InvalidError(message)
 
 
-class Capped(Struct, frozen=True, tag="capped"):
+class Capped(Struct, frozen=True, tag="capped", metaclass=NamedFields):
     """Retry-first, with at most this many retries in flight in the queue."""
 
     limit: int

@@ -22,6 +22,7 @@ from mulligan.core.checks import (
     type_name,
 )
 from mulligan.core.errors import UNREADABLE, InvalidError, StoreError
+from mulligan.core.nearest import NamedFields
 
 Jitter = Literal["none", "full", "decorrelated"]
 JITTERS: tuple[str, ...] = get_args(Jitter)
@@ -33,7 +34,7 @@ _encode_trail = msgspec.json.Encoder().encode
 STORE_ERROR = type_name(StoreError)
 
 
-class Exponential(Struct, frozen=True, tag="exponential"):
+class Exponential(Struct, frozen=True, tag="exponential", metaclass=NamedFields):
     """`min(base * factor ** (n - 1), max)` seconds before retry n, then jitter.
 
     `none` keeps it, `full` draws from 0 up to it, `decorrelated` draws from base up to it.
@@ -53,7 +54,7 @@ class Exponential(Struct, frozen=True, tag="exponential"):
         return jittered(self, raw_delay(self, n), draw)
 
 
-class Adaptive(Struct, frozen=True, tag="adaptive"):
+class Adaptive(Struct, frozen=True, tag="adaptive", metaclass=NamedFields):
     """Exponential, stretched by the fresh work that waits: `raw * (1 + depth / per)`, up to max."""
 
     base: Seconds = 2.0
@@ -77,7 +78,7 @@ class Adaptive(Struct, frozen=True, tag="adaptive"):
         return jittered(self, min(stretched, longest(self)), draw)
 
 
-class Delays(Struct, frozen=True, tag="delays"):
+class Delays(Struct, frozen=True, tag="delays", metaclass=NamedFields):
     """An explicit list: the n-th delay before retry n, the last one from then on."""
 
     seconds: tuple[Seconds, ...]
@@ -95,7 +96,7 @@ class Delays(Struct, frozen=True, tag="delays"):
         return seconds(self.seconds[min(n, len(self.seconds)) - 1])
 
 
-class Sessions(Struct, frozen=True, tag="sessions"):
+class Sessions(Struct, frozen=True, tag="sessions", metaclass=NamedFields):
     """Bursts of `attempts` with short waits `within`, and a growing pause after each burst.
 
     With attempts=3 and within=(0, 5) the second attempt follows at once, the third after 5 s,
@@ -201,7 +202,7 @@ else:
     Classes = ClassesOrPredicate = str | tuple[str, ...]
 
 
-class Retry(Struct, frozen=True):
+class Retry(Struct, frozen=True, metaclass=NamedFields):
     """`max_retries` retries after the first attempt (None: without end), spaced by `backoff`.
 
     With scope "global" any region may take a retry; "region" pins it to the job's own. Exceptions

@@ -8,12 +8,13 @@ from msgspec.structs import force_setattr
 
 from mulligan.core.checks import check_number, check_seconds
 from mulligan.core.errors import InvalidError
+from mulligan.core.nearest import NamedFields
 
 # The lowest priority that a process of Unix can have.
 MOST_NICE = 19
 
 
-class Settings(Struct, frozen=True):
+class Settings(Struct, frozen=True, metaclass=NamedFields):
     """How workers behave; an app may change any of these.
 
     A lease must be longer than a few beats, or a worker would lose its jobs between two of them.

@@ -8,6 +8,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from mulligan.core.checks import ENVELOPE, check_depth
+from mulligan.core.written_retry import misfit_of_call
 from mulligan.server.problems import Refusal
 
 BODY_LIMIT = 8 * 1024 * 1024
@@ -41,7 +42,8 @@ def decode_body(decoder: "msgspec.json.Decoder[Any]", raw: bytes) -> Any:
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
-        raise Refusal("invalid", f"the body does not fit: {error}") from error
+        words = misfit_of_call(error, decoder.type)
+        raise Refusal("invalid", f"the body does not fit: {words}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Refusal("not-json", f"the body is not JSON: {error}") from error
 

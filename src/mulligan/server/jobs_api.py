@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 from msgspec.structs import asdict, replace
 
 from mulligan.app.explain import explain_job
@@ -42,7 +42,6 @@ BODIES_AT_ONCE = 50
 PAGE_BYTES = 8 << 20
 ERROR_LENGTH = 200
 NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?")
-CALL_FIELDS = ("task", "args", "kwargs")
 
 
 async def list_jobs(service: Service, query: PageQuery) -> JobPage:
@@ -129,22 +128,27 @@ async def dead(service: Service, query: DeadQuery) -> DeadGroups:
 
 def new_job(service: Service, asked: Enqueue) -> NewJob:
     """The new job; if the server has an app, its task must accept the arguments."""
-    args, kwargs = written(asked, asked.args), written(asked, asked.kwargs)
-    options: dict[str, Any] = {
-        name: value
-        for name, value in asdict(asked).items()
-        if name not in CALL_FIELDS and value is not UNSET
-    }
+    options = present(asked)
+    args, kwargs = options.pop("args", []), options.pop("kwargs", {})
+    packed_args, packed_kwargs = written(asked, args), written(asked, kwargs)
+    del options["task"]
     if not service.declares:
         made = checked(options, service.settings.lease)
         placement = replace(Placement(), **made, given=tuple(options))
         limit = service.settings.payload_limit
-        return placement.job(new_id(), check_name("task", asked.task), args, kwargs, limit)
+        task_name = check_name("task", asked.task)
+        return placement.job(new_id(), task_name, packed_args, packed_kwargs, limit)
     task = service.tasks.get(asked.task)
     if task is None:
         known = ", ".join(service.tasks) or "none"
         raise InvalidError(f"task {asked.task!r} is not one of {known}")
-    return task.using(**options).call(*asked.args, **asked.kwargs).job
+    return task.using(**options).call(*args, **kwargs).job
+
+
+def present(body: Struct) -> dict[str, Any]:
+    """Return the fields that a request gives; null and empty text are absent."""
+    absent = (UNSET, None, "")
+    return {name: value for name, value in asdict(body).items() if value not in absent}
 
 
 def written(asked: Enqueue, arguments: Any) -> bytes:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from msgspec import UNSET
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from mulligan.app import schedules
 from mulligan.core.errors import InvalidError
@@ -12,7 +12,7 @@ from mulligan.core.known_tasks import KNOWS, is_known, read_registrations
 from mulligan.core.schedule import check_catch_up, check_timing
 from mulligan.core.schedule_view import ScheduleView
 from mulligan.engine.tracing import store_traced
-from mulligan.server.jobs_api import given, new_job
+from mulligan.server.jobs_api import given, new_job, present
 from mulligan.server.service import Service
 from mulligan.server.shapes.jobs import Enqueue, EnqueuedJob
 from mulligan.server.shapes.schedules import (
@@ -46,7 +46,7 @@ async def ticks(service: Service, query: TicksQuery) -> Ticks:
 
 async def put_schedule(service: Service, schedule: str, body: PutSchedule) -> ScheduleView:
     """Store a schedule, or change the one of this name; its next tick is replaced with it."""
-    said = {name: value for name, value in asdict(body).items() if value is not UNSET}
+    said = present(body)
     cron, every, timezone = (said.pop(name, None) for name in TIMING)
     catch_up = said.pop("catch_up", None)
     if body.task is UNSET:

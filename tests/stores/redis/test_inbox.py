@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import re
+import time
+from pathlib import Path
 
 import pytest
 
@@ -59,7 +62,16 @@ REFUSED = {
     "no JSON": ("{", "the document is no job"),
     "no task": ('{"args": []}', "missing required field `task`"),
     "a word too many": ('{"task": "a", "color": 1}', "unknown field `color`"),
-    "a wrong type": ('{"task": "a", "args": {}}', "Expected `array`"),
+    "a misspelt word": ('{"task": "a", "quueue": "q"}', "`quueue`; did you mean queue?"),
+    "a policy's word": (
+        '{"task": "a", "retry": {"MaxRetries": 1}}',
+        "unknown field `MaxRetries` - at `$.retry`; did you mean max_retries?",
+    ),
+    "a backoff's word": (
+        '{"task": "a", "retry": {"backoff": {"type": "exponential", "bas": 1}}}',
+        "unknown field `bas` - at `$.retry.backoff`; did you mean base?",
+    ),
+    "a wrong type": ('{"task": "a", "args": {}}', "Expected `array | null`"),
     "an empty name": ('{"task": ""}', "has 0 characters"),
     "a control character": ('{"task": "a\\tb"}', "control character"),
     "a region that is a pattern": ('{"task": "a", "region": "*-US"}', "must not begin with"),
@@ -72,6 +84,22 @@ REFUSED = {
     "far too deep": ("[" * 100_000, "more than 200 levels deep"),
     "no text": (b"\xff\xfe", "the document is no job"),
 }
+
+
+@pytest.mark.parametrize("absent", [None, ""])
+async def test_null_and_empty_text_are_absent(store, client, absent):
+    texts = ("queue", "region", "priority", "id", "unique_key", "retry")
+    document: dict[str, object] = dict.fromkeys(("args", "kwargs", "delay", "keep"))
+    document |= dict.fromkeys(texts, absent)
+    document["task"] = "ask"
+    await client.rpush(key(store, "inbox"), json.dumps(document))
+    await store.promote(100)
+    claimed = await start(store, ANYONE)
+    stored = await store.get(claimed.id)
+    assert stored is not None
+    assert stored.id
+    assert (stored.unique_key, stored.keep) == (None, None)
+    assert json.loads(claimed.body) == {"task": "ask", "args": [], "kwargs": {}, "given": []}
 
 
 @pytest.mark.parametrize(("entry", "reason"), REFUSED.values(), ids=REFUSED)
@@ -98,3 +126,25 @@ async def test_a_document_that_two_processes_look_at_becomes_one_job(url, client
         await client.rpush(key(store, "inbox"), *documents)
         await asyncio.gather(store.promote(100), other.promote(100))
         assert len((await claim(store, demand=100)).claims) == 50
+
+
+async def test_the_script_of_the_docs_moves_lists_of_other_queues(store, client):
+    page = (Path(__file__).parents[3] / "docs/howto/your-words.md").read_text()
+    [script] = re.findall(r"^```lua\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    theirs = key(store, "theirs")
+    words = (key(store, "inbox"), "ask", "default")
+    assert await client.eval(script, 2, theirs, *words) == 0
+    now = time.time()
+    await client.zadd(theirs, {"late": now - 60, "later": now + 3600})
+    assert await client.eval(script, 2, theirs, *words) == 2
+    assert not await client.exists(theirs)
+    await client.rpush(theirs, *map(str, range(1001)))
+    assert [await client.eval(script, 2, theirs, *words) for _ in range(3)] == [1000, 1, 0]
+    while await client.llen(key(store, "inbox")):
+        await store.promote(100)
+    taken = [each for _ in range(2) for each in (await claim(store, demand=1000)).claims]
+    assert [decode_call(each.body).args for each in taken] == [
+        [text] for text in ("late", *map(str, range(1001)))
+    ]
+    [(_, due)] = await client.zrange(key(store, "delayed:default"), 0, -1, withscores=True)
+    assert due > now + 3000

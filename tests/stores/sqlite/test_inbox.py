@@ -82,6 +82,16 @@ async def test_a_foreign_job_that_is_there_already_changes_nothing(store, path):
         ("task, retry", ["ask", '"often"'], 'retry "often" is not the name of a preset'),
         ("task, retry", ["ask", "3"], "retry is not a JSON object"),
         ("task, retry", ["ask", '{"max_retries":-1}'], "retry.max_retries -1 is not valid"),
+        (
+            "task, retry",
+            ["ask", '{"MaxRetries":1}'],
+            "retry.MaxRetries is not a field of a policy; retry takes max_retries, backoff,",
+        ),
+        (
+            "task, retry",
+            ["ask", '{"backoff":{"type":"delays","seconds":[1],"max":1}}'],
+            "retry.backoff.max is not a field of a policy; its backoff takes type, seconds",
+        ),
         ("task, retry", ["ask", '{"scope":"moon"}'], "retry.scope moon is not valid"),
         ("task, retry", ["ask", '{"on":3}'], "retry.on 3 is not valid"),
         ("task, retry", ["ask", '{"never":["OSError",""]}'], "retry.never[1]  is not valid"),

@@ -6,10 +6,9 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from mulligan.core.job import Status
-from mulligan.core.lane import PriorityWord
-from mulligan.core.retry import Retry
 from mulligan.core.settings import BATCH_LIMIT
-from mulligan.server.shapes.names import Cursor, Ids, Name, Span, Wait, Words
+from mulligan.core.written_retry import Retry
+from mulligan.server.shapes.names import Cursor, GivenPriority, Ids, Name, Option, Span, Wait, Words
 
 COUNT_LIMIT = 10_000
 
@@ -166,24 +165,24 @@ class Enqueue(Struct, frozen=True, forbid_unknown_fields=True):
     """A job to be run: a task's name, its arguments, and options as `using(...)` takes them."""
 
     task: Name
-    args: Annotated[list[Any], Meta(max_length=10_000)] = []
-    kwargs: dict[str, Any] = {}
-    queue: Name | UnsetType = UNSET
-    region: Name | UnsetType = UNSET
-    priority: PriorityWord | UnsetType = UNSET
-    retry: Retry | Name | UnsetType = UNSET
+    args: Annotated[list[Any], Meta(max_length=10_000)] | None = []
+    kwargs: dict[str, Any] | None = {}
+    queue: Option | UnsetType | None = UNSET
+    region: Option | UnsetType | None = UNSET
+    priority: GivenPriority | UnsetType | None = UNSET
+    retry: Retry | Option | UnsetType | None = UNSET
     timeout: Span | UnsetType | None = UNSET
-    delay: Wait | UnsetType = UNSET
-    run_after: Annotated[datetime, Meta(tz=True)] | UnsetType = UNSET
-    unique_key: Name | UnsetType | None = UNSET
+    delay: Wait | UnsetType | None = UNSET
+    run_after: Annotated[datetime, Meta(tz=True)] | UnsetType | None = UNSET
+    unique_key: Option | UnsetType | None = UNSET
     unique_for: Span | UnsetType | None = UNSET
     debounce: Span | UnsetType | None = UNSET
     debounce_max: Span | UnsetType | None = UNSET
-    id: Name | UnsetType | None = UNSET
+    id: Option | UnsetType | None = UNSET
     expires: Span | UnsetType | None = UNSET
     keep: Wait | UnsetType | None = UNSET
-    limits: Name | list[Name] | dict[Name, Annotated[int, Meta(ge=1)]] | UnsetType | None = UNSET
-    fairness_key: Name | UnsetType | None = UNSET
+    limits: Option | list[Name] | dict[Name, Annotated[int, Meta(ge=1)]] | UnsetType | None = UNSET
+    fairness_key: Option | UnsetType | None = UNSET
 
 
 EnqueueMany = Annotated[list[Enqueue], Meta(min_length=1, max_length=BATCH_LIMIT)]

@@ -4,11 +4,10 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from mulligan.core.lane import PriorityWord
-from mulligan.core.retry import Retry
 from mulligan.core.schedule import CatchUp
 from mulligan.core.schedule_view import SHOWN_TICKS, ScheduleView
-from mulligan.server.shapes.names import Name, Span, Wait
+from mulligan.core.written_retry import Retry
+from mulligan.server.shapes.names import GivenPriority, Name, Option, Span, Wait
 
 MOST_TICKS = 100
 
@@ -28,20 +27,20 @@ class PutSchedule(Struct, frozen=True, forbid_unknown_fields=True):
     cron: Name | UnsetType | None = UNSET
     every: Wait | UnsetType | None = UNSET
     timezone: Name | UnsetType | None = UNSET
-    catch_up: CatchUp | UnsetType = UNSET
+    catch_up: CatchUp | UnsetType | None = UNSET
     task: Name | UnsetType = UNSET
-    args: Annotated[list[Any], Meta(max_length=10_000)] | UnsetType = UNSET
-    kwargs: dict[str, Any] | UnsetType = UNSET
-    queue: Name | UnsetType = UNSET
-    region: Name | UnsetType = UNSET
-    priority: PriorityWord | UnsetType = UNSET
-    retry: Retry | Name | UnsetType = UNSET
+    args: Annotated[list[Any], Meta(max_length=10_000)] | UnsetType | None = UNSET
+    kwargs: dict[str, Any] | UnsetType | None = UNSET
+    queue: Option | UnsetType | None = UNSET
+    region: Option | UnsetType | None = UNSET
+    priority: GivenPriority | UnsetType | None = UNSET
+    retry: Retry | Option | UnsetType | None = UNSET
     timeout: Span | UnsetType | None = UNSET
-    unique_key: Name | UnsetType | None = UNSET
+    unique_key: Option | UnsetType | None = UNSET
     expires: Span | UnsetType | None = UNSET
     keep: Wait | UnsetType | None = UNSET
-    limits: Name | list[Name] | dict[Name, Annotated[int, Meta(ge=1)]] | UnsetType | None = UNSET
-    fairness_key: Name | UnsetType | None = UNSET
+    limits: Option | list[Name] | dict[Name, Annotated[int, Meta(ge=1)]] | UnsetType | None = UNSET
+    fairness_key: Option | UnsetType | None = UNSET
 
 
 class TicksQuery(Struct, frozen=True, forbid_unknown_fields=True):

@@ -13,7 +13,9 @@ from msgspec import Raw, Struct
 from mulligan.core.checks import check_depth, check_name
 from mulligan.core.checks import seconds as plain_seconds
 from mulligan.core.errors import UNREADABLE, InvalidError
+from mulligan.core.nearest import nearest
 from mulligan.core.retry import JITTERS, Delays, Exponential, Retry, preset
+from mulligan.core.written_retry import read_retry
 from mulligan.stores.mongo.document import Doc
 
 DEEPEST = 60
@@ -21,6 +23,7 @@ INT64 = 2**63
 # What a document means that does not say it.
 MAX_RETRIES = 10
 BASE, FACTOR, MAX, JITTER = 5.0, 2.0, 1800.0, "full"
+POLICY_FIELDS = ("base_sec", "factor", "max_sec", "jitter")
 
 
 class Shown(Struct):
@@ -139,16 +142,17 @@ def retry_of(doc: Doc) -> tuple[Retry, bool]:
     if isinstance(said, str):
         return preset(said), True
     if said is not None:
-        try:
-            return msgspec.convert(said, Retry), True
-        except msgspec.ValidationError as error:
-            raise MalformedError(f"retry is no policy: {error}") from error
+        return read_retry(said), True
     policy = doc.get("backoff_policy")
     given = policy is not None or doc.get("max_retries") is not None
     if policy is None:
         policy = {}
     if not isinstance(policy, dict):
         raise MalformedError("backoff_policy must be a document")
+    for name in policy:
+        if name not in POLICY_FIELDS:
+            fields = nearest(name, POLICY_FIELDS) or f"; it has {', '.join(POLICY_FIELDS)}"
+            raise MalformedError(f"backoff_policy has no {name!r:.80}{fields}")
     jitter = policy.get("jitter", JITTER)
     most = number_of(policy, "max_sec", MAX)
     backoff = Exponential(

@@ -7,17 +7,18 @@ inbox, so that a document is a job a moment after it was pushed.
 import asyncio
 import logging
 import uuid
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, ValidationError
 
 from mulligan.core.checks import check_depth, check_name, check_region, check_seconds
 from mulligan.core.errors import InvalidError, StoreError
 from mulligan.core.job import NewJob, encode
 from mulligan.core.lane import ANYWHERE, PriorityWord, priority_of
-from mulligan.core.retry import Retry, preset
+from mulligan.core.retry import preset
 from mulligan.core.settings import Settings, kept_for
+from mulligan.core.written_retry import Retry, misfit_of_call
 from mulligan.stores.redis.connection import Server, Value, end
 from mulligan.stores.redis.enqueue import runs_values
 from mulligan.stores.redis.fields import JSON
@@ -31,15 +32,18 @@ log = logging.getLogger("mulligan")
 
 
 class Document(Struct, forbid_unknown_fields=True):
-    """A job as another program writes it; only the task is required."""
+    """A job as another program writes it; only the task is required.
+
+    Null and empty text are absent, as encoders of Go write them.
+    """
 
     task: str
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
-    queue: str = "default"
-    region: str = ANYWHERE
-    delay: float = 0.0
-    priority: PriorityWord = "normal"
+    args: list[Any] | None = None
+    kwargs: dict[str, Any] | None = None
+    queue: str | None = None
+    region: str | None = None
+    delay: float | None = None
+    priority: PriorityWord | Literal[""] | None = None
     id: str | None = None
     unique_key: str | None = None
     retry: Retry | str | None = None
@@ -55,10 +59,10 @@ def read_document(text: bytes) -> NewJob:
     try:
         document = DOCUMENT.decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        message = f"the document is no job: {error}"
-        raise InvalidError(message) from error
+        why = misfit_of_call(error, Document) if isinstance(error, ValidationError) else error
+        raise InvalidError(f"the document is no job: {why}") from error
     check_name("task", document.task)
-    if document.unique_key is not None:
+    if document.unique_key:
         check_name("unique_key", document.unique_key)
     body = body_of(document)
     limit = Settings().payload_limit
@@ -66,28 +70,28 @@ def read_document(text: bytes) -> NewJob:
         message = f"the payload has {len(body)} bytes; at most {limit} are taken"
         raise InvalidError(message)
     return NewJob(
-        id=uuid.uuid4().hex if document.id is None else check_name("id", document.id),
-        queue=check_name("queue", document.queue),
+        id=check_name("id", document.id) if document.id else uuid.uuid4().hex,
+        queue=check_name("queue", document.queue or "default"),
         task=document.task,
         body=body,
-        region=check_region(document.region),
-        priority=priority_of(document.priority),
-        delay=check_seconds("delay", document.delay),
-        unique_key=document.unique_key,
+        region=check_region(document.region or ANYWHERE),
+        priority=priority_of(document.priority or "normal"),
+        delay=check_seconds("delay", document.delay or 0.0),
+        unique_key=document.unique_key or None,
         keep=None if document.keep is None else kept_for(document.keep),
     )
 
 
 def body_of(document: Document) -> bytes:
     """The body, with what the document says; what it leaves out is its task's to say."""
-    given = [name for name in ("id", "retry") if getattr(document, name) is not None]
+    given = [name for name in ("id", "retry") if getattr(document, name)]
     body: dict[str, Any] = {
         "task": document.task,
-        "args": document.args,
-        "kwargs": document.kwargs,
+        "args": document.args or [],
+        "kwargs": document.kwargs or {},
         "given": given,
     }
-    if document.retry is not None:
+    if document.retry:
         said = document.retry
         body["retry"] = preset(said) if isinstance(said, str) else said
     return encode(body)

@@ -104,18 +104,35 @@ BEGIN
     -- The same rules that a Retry is made by, as far as a worker's reading of it depends on them.
     UPDATE incoming
     SET reason = (
-        SELECT 'retry.' || part.path || ' ' || coalesce(part.value, 'null') || ' is not valid'
+        SELECT CASE
+            WHEN instr(', ' || part.fields || ',', ', ' || part.key || ',') = 0
+                THEN 'retry.' || part.path || ' is not a field of a policy; '
+                    || CASE part.parent WHEN '$' THEN 'retry' ELSE 'its backoff' END
+                    || ' takes ' || part.fields
+            ELSE 'retry.' || part.path || ' ' || coalesce(part.value, 'null') || ' is not valid'
+        END
         FROM (
             SELECT
                 tree.key AS key,
                 ltrim(substr(replace(tree.fullkey, '"', ''), 2), '.') AS path,
                 tree.type AS type,
                 tree.atom AS value,
-                tree.path AS parent
+                tree.path AS parent,
+                CASE tree.path
+                    WHEN '$' THEN 'max_retries, backoff, scope, on, never'
+                    WHEN '$.backoff' THEN CASE json_extract(NEW.retry, '$.backoff.type')
+                        WHEN 'exponential' THEN 'type, base, factor, max, jitter'
+                        WHEN 'adaptive' THEN 'type, base, factor, max, jitter, per'
+                        WHEN 'delays' THEN 'type, seconds'
+                        WHEN 'sessions'
+                            THEN 'type, attempts, within, base, factor, max, jitter'
+                    END
+                END AS fields
             FROM json_tree(coalesce((SELECT body FROM incoming), '{}')) AS tree
             WHERE tree.fullkey <> '$'
         ) AS part
         WHERE NOT CASE
+            WHEN instr(', ' || part.fields || ',', ', ' || part.key || ',') = 0 THEN 0
             WHEN part.parent = '$' AND part.key = 'max_retries'
                 THEN part.type = 'null' OR (part.type = 'integer' AND part.value >= 0)
             WHEN part.parent = '$' AND part.key = 'scope'
