@@ -10,7 +10,7 @@ from pathlib import Path
 SQL = {
     room: import_module(f"mulligan.stores.sqlite.{room}").SQL
     for room in (
-        *("claim", "commit", "enqueue", "gather", "lanes", "limit_states"),
+        *("claim", "clock", "commit", "enqueue", "gather", "lanes", "limit_states"),
         *("limits", "lines", "named_limits", "operate", "read"),
         *("record", "runs", "schedules", "stand", "transaction", "wakeup", "workers"),
     )

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from mulligan.core.checks import rounded
 from mulligan.core.errors import StoreError, StoreUnavailableError
+from mulligan.stores.sqlite.clock import ClockGuard
 from mulligan.stores.sqlite.schema import check_library, migrate, version_of
 from mulligan.stores.sqlite.transaction import (
     Ended,
@@ -68,9 +69,12 @@ class Reply(Struct, frozen=True):
 class Connection:
     """One SQLite connection, for one thread at a time."""
 
-    def __init__(self, url: SqliteUrl, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, url: SqliteUrl, clock: Callable[[], float], guard: ClockGuard | None = None
+    ) -> None:
         self._url = url
         self._clock = clock
+        self._guard = guard
         self._db = retry_while_locked(lambda: connect(url), url.path)
         self._version = version_of(self._db)
         self.wal = WriteAheadLog(url.path) if url.is_synced else None
@@ -107,10 +111,17 @@ class Connection:
         """
         db = self._db
         writes = works[0].writes
+        guard = self._guard if writes else None
+        if guard is not None:
+            guard.check(db)
+        renewed = False
         answers: list[Any] = []
         wakeups: list[WakeUp | Ended] = []
         db.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
         try:
+            now = rounded(self._clock())
+            if guard is not None:
+                renewed = guard.write(db, now)
             for work in works:
                 tx = Transaction(db, rounded(self._clock()))
                 answers.append(work.call(tx))
@@ -124,6 +135,8 @@ class Connection:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
+        if guard is not None and renewed:
+            guard.written(now)
         if writes and self._checkpointer is not None:
             self._checkpointer.look()
         return answers, wakeups

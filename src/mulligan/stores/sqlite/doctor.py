@@ -6,7 +6,9 @@ import sqlite3
 from pathlib import Path
 
 from mulligan.core.finding import Finding
+from mulligan.stores.sqlite.clock import TOLERANCE, ahead_of, differs, last_written
 from mulligan.stores.sqlite.schema import OLDEST_SQLITE
+from mulligan.stores.sqlite.sockets import is_any_worker_alive
 from mulligan.stores.sqlite.transaction import Transaction
 from mulligan.stores.sqlite.url import SqliteUrl
 from mulligan.stores.sqlite.wal import LONGEST, PAGE_HEADER, wal_path
@@ -34,6 +36,7 @@ def examine(tx: Transaction, url: SqliteUrl) -> list[Finding]:
     path = os.path.realpath(url.path)
     return [
         library(),
+        clock(tx, path),
         journal(tx),
         durability(url),
         rights(path),
@@ -47,6 +50,17 @@ def library() -> Finding:
     """Which SQLite it is; one that is too old has not opened the file."""
     oldest = ".".join(map(str, OLDEST_SQLITE))
     return Finding("ok", f"SQLite {sqlite3.sqlite_version}; {oldest} or newer is needed")
+
+
+def clock(tx: Transaction, path: str) -> Finding:
+    """Whether this process's clock and the clock of the last writer agree."""
+    last = last_written(tx.db)
+    remedy = "set the clock of every process by NTP: jobs would start, expire and be lost too early"
+    if last is not None and last > tx.now + TOLERANCE:
+        return Finding("bad", ahead_of(last - tx.now), remedy)
+    if last is not None and tx.now > last + TOLERANCE and is_any_worker_alive(path):
+        return Finding("bad", differs(tx.now - last), remedy)
+    return Finding("ok", "no other clock contradicts the clock of this process")
 
 
 def journal(tx: Transaction) -> Finding:

@@ -11,6 +11,7 @@ from sqlite3 import Error
 from typing import Any, NamedTuple, TypeVar, cast
 
 from mulligan.core.errors import StoreError
+from mulligan.stores.sqlite.clock import ClockGuard
 from mulligan.stores.sqlite.connection import Connection, Reply, Work
 from mulligan.stores.sqlite.reader import Reader
 from mulligan.stores.sqlite.transaction import Ended, Transaction, WakeUp
@@ -113,8 +114,10 @@ class Runner:
         wake: Callable[[Sequence[WakeUp | Ended]], list[Work]],
         *,
         inline: bool = False,
+        guard: Callable[[], ClockGuard] | None = None,
     ) -> None:
         self._url = url
+        self._make_guard = guard
         self._in_memory = url.in_memory
         self._at_once = inline or url.in_memory
         self._clock = clock
@@ -262,13 +265,18 @@ class Runner:
     def _do(self, works: list[Work]) -> list[Reply]:
         try:
             if self._connection is None:
-                kind = Reader if self._read_only else Connection
-                self._connection = kind(self._url, self._clock)
+                self._connection = self._connect()
             replies, wakeups = self._connection.run(works)
         except Exception as error:  # noqa: BLE001 - belongs to those who asked
             return [Reply(None, error)] * len(works)
         self._wake_all(self._connection, wakeups)
         return replies
+
+    def _connect(self) -> Connection | Reader:
+        if self._read_only:
+            return Reader(self._url, self._clock)
+        guard = None if self._make_guard is None or self._in_memory else self._make_guard()
+        return Connection(self._url, self._clock, guard)
 
     def _wake_all(self, connection: Connection | Reader, wakeups: Sequence[WakeUp | Ended]) -> None:
         while wakeups:

@@ -220,3 +220,28 @@ def sweep(folder: Path) -> None:
                 each.unlink(missing_ok=True)
             except OSError:
                 continue
+
+
+def is_any_worker_alive(path: str) -> bool:
+    """Whether a worker of another process waits at a socket of this database."""
+    if not hasattr(socket, "AF_UNIX"):
+        return False
+    own = f"{os.getpid()}-"
+    try:
+        found = [each for each in folder_of(path).iterdir() if not each.suffix]
+    except OSError:
+        return False
+    return any(is_heard(str(each)) for each in found if not each.name.startswith(own))
+
+
+def is_heard(path: str) -> bool:
+    """Whether a process receives at this socket."""
+    if not is_socket(path):
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
+        probe.settimeout(0)
+        try:
+            probe.connect(path)
+        except OSError as error:
+            return error.errno not in DEAD
+    return True

@@ -25,12 +25,13 @@ from mulligan.core.worker import Worker
 from mulligan.stores.batches import batches_of
 from mulligan.stores.sqlite import named_limits, operate, read, record, schedules, wakeup, workers
 from mulligan.stores.sqlite.claim import claim
+from mulligan.stores.sqlite.clock import ClockGuard
 from mulligan.stores.sqlite.commit import commit, commit_within
 from mulligan.stores.sqlite.connection import Work
 from mulligan.stores.sqlite.doctor import examine
 from mulligan.stores.sqlite.enqueue import enqueue
 from mulligan.stores.sqlite.runner import Runner
-from mulligan.stores.sqlite.sockets import WakeSocket
+from mulligan.stores.sqlite.sockets import WakeSocket, is_any_worker_alive
 from mulligan.stores.sqlite.transaction import Ended, Transaction, WakeUp, WorkError
 from mulligan.stores.sqlite.url import parse
 from mulligan.stores.sqlite.user_transaction import enqueue_in, refuse_async
@@ -44,6 +45,8 @@ LOOK_EVERY = 0.25
 class SqliteStore:
     """One file, many processes; `clock` may be injected.
 
+    A clock that is injected is trusted, unless `monotonic` is given to compare it with.
+
     Threads and event loops may share one object. With `inline` each operation is done at once by
     whoever asks, without an event loop: right for plain code, which waits for it anyway.
     """
@@ -54,13 +57,20 @@ class SqliteStore:
         clock: Callable[[], float] = time.time,
         *,
         inline: bool = False,
+        monotonic: Callable[[], float] | None = None,
     ) -> None:
         self.url = url
         self._url = parse(url)
         self._clock = clock
         self._socket = WakeSocket(self._url)
         self._watchers = Watchers(self._url)
-        self._runner = Runner(self._url, clock, self._wake, inline=inline)
+        if monotonic is None and clock is time.time:
+            monotonic = time.monotonic
+        guard = None
+        if monotonic is not None:
+            others_live = partial(is_any_worker_alive, self._url.path)
+            guard = partial(ClockGuard, self._url.path, clock, monotonic, others_live)
+        self._runner = Runner(self._url, clock, self._wake, inline=inline, guard=guard)
         self._look_every = inf if self._url.in_memory else LOOK_EVERY
         # Workers whose wait ended because they were woken, until their next claim.
         self._woken: set[str] = set()
