@@ -310,6 +310,65 @@ def test_a_failure_that_its_policy_does_not_retry_is_explained(retry, words):
     assert words in explain(failed, Surroundings(1000.0, 0, Facts(), 1))
 
 
+@pytest.mark.parametrize(
+    ("reason", "ending"),
+    [
+        (
+            "Timeout: the attempt took longer than 0.1 s",
+            "if it is too short, enqueue the job again with a longer one.",
+        ),
+        (
+            "BadSignature: the job is not signed; enqueue it by an app that has a key",
+            "enqueue it by an app that has a key.",
+        ),
+        (
+            "UnknownTask: no worker knows the task 'x'; deploy one that does, then replay",
+            "no worker knows the task 'x'; deploy one that does, then replay.",
+        ),
+        (
+            "UnreadableJob: the job's body cannot be read: it is torn",
+            "it is torn; a replay would fail again: purge it, and enqueue the call again.",
+        ),
+        (
+            "MalformedError: malformed: no task",
+            "malformed: no task; correct its document, then replay it.",
+        ),
+        ("NotFoundError: it does not exist.", "it does not exist; replay it to try again."),
+        (None, "at attempt 1: no reason is recorded; replay it to try again."),
+    ],
+)
+def test_a_failed_job_is_told_to_be_replayed_only_where_that_helps(reason, ending):
+    job = replace(WAITING, status="failed", last_failure_reason=reason)
+    said = explain(job, AROUND)
+    assert said.endswith(ending)
+    assert "None" not in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"due": 1004.0, "retry_count": 2},
+            "Waiting for retry 2, and no failure is recorded; it is due in 4.0 s, in region US.",
+        ),
+        (
+            {"due": 1004.0, "retry_count": 2, "last_failure_reason": "It broke."},
+            "Waiting for retry 2 after: It broke; it is due in 4.0 s, in region US.",
+        ),
+        (
+            {"status": "cancelled"},
+            "Cancelled, before attempt 1 had started: no reason is recorded.",
+        ),
+        (
+            {"status": "pending", "queue": ""},
+            "Stored as pending, but no worker can run it: no reason is recorded.",
+        ),
+    ],
+)
+def test_a_job_that_another_program_changed_without_a_reason_is_explained(changes, sentence):
+    assert explain(replace(WAITING, **changes), AROUND) == sentence
+
+
 def test_a_job_that_asked_for_no_retry_is_not_told_what_its_policy_says():
     body = encode({"task": "ask", "args": [], "kwargs": {}, "retry": Retry(2, never=ValueError)})
     failed = replace(WAITING, status="failed", last_failure_reason="Fail: empty row", body=body)

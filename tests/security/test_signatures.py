@@ -126,7 +126,8 @@ async def test_a_job_that_is_not_signed_well_is_a_dead_letter_and_never_runs(app
         jobs = (await store.page(Selection(), 100)).jobs
     assert ran == [5]
     assert (job.result, job.retry_count) == (None, 0)
-    assert attempt.code == "signature"
+    assert (attempt.type, attempt.code) == ("BadSignature", "signature")
+    assert "replay it" not in await app.job("bad").aexplain()
     assert {each.id for each in jobs} == {"bad", after.id}
 
 

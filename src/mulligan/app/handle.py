@@ -14,7 +14,7 @@ from mulligan.core.errors import (
     UnknownJobError,
 )
 from mulligan.core.flow import following_of, sink_id
-from mulligan.core.job import ENDED, Attempt, Job, Status
+from mulligan.core.job import ENDED, NO_REASON, Attempt, Job, Status
 from mulligan.core.record import SHOWN_LIMIT, Records, shown
 from mulligan.core.settings import TEXT_LIMIT
 from mulligan.core.signals import Fail
@@ -69,9 +69,11 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
         job = await self._ended(check_seconds("timeout", within, least=-inf, most=inf))
         if job.status == "failed":
             attempts = await self._app.access.acall(lambda store: store.history(job.id))
-            raise JobFailedError(f"job {job.id} failed: {job.last_failure_reason}", attempts)
+            reason = job.last_failure_reason or NO_REASON
+            raise JobFailedError(f"job {job.id} failed: {reason}", attempts)
         if job.status == "cancelled":
-            raise JobCancelledError(f"job {job.id} was cancelled: {job.cancel_reason}")
+            reason = job.cancel_reason or NO_REASON
+            raise JobCancelledError(f"job {job.id} was cancelled: {reason}")
         task = self._app.tasks.get(job.task)
         return cast("R", job.value() if task is None else task.returned(job))
 

@@ -25,7 +25,7 @@ from mulligan.core.flow import Flow
 from mulligan.core.job import Call, Job, NewJob
 from mulligan.core.limits import costs_of
 from mulligan.core.runs import Runs
-from mulligan.core.signals import Fail
+from mulligan.core.signals import BadSignature
 
 if TYPE_CHECKING:
     from mulligan.app.chain import Chain, Each, Step
@@ -248,7 +248,7 @@ class Task(Generic[P, R]):
     def arguments(self, call: Call) -> tuple[list[Any], dict[str, Any]]:
         """The stored arguments in the types that the function declares, and its resources."""
         if call.refused is not None:
-            raise Fail(call.refused, "signature")
+            raise BadSignature(call.refused, "signature")
         if not self.is_read:
             self.read_types()
         args, kwargs = self._arguments.unpack(call)

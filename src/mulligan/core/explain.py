@@ -9,13 +9,18 @@ from mulligan.core.decide import policy_of
 from mulligan.core.facts import Facts
 from mulligan.core.fetch import Capped
 from mulligan.core.flow import flow_of
-from mulligan.core.job import Job
+from mulligan.core.job import NO_REASON, Job
 from mulligan.core.lane import ANYWHERE
 from mulligan.core.limits import LimitView, costs_of
 from mulligan.core.settings import AN_APP
 from mulligan.core.signals import Fail
 from mulligan.core.unique import waits_to_start
 from mulligan.core.unserved import region_of, region_text, start_one
+
+# The message of a failure of these types says what to do. A replay alone would fail again.
+SAY_WHAT_TO_DO = frozenset(
+    {"BadSignature", "InvalidRecord", "ResultNotJson", "ResultTooLarge", "Spent", "UnknownTask"}
+)
 
 
 class Surroundings(Struct, frozen=True):
@@ -43,12 +48,12 @@ def explain(job: Job, around: Surroundings) -> str:
         case "failed":
             return (
                 f"Failed for good{_ago(job.ended_at, around.now)} at attempt"
-                f" {job.retry_count + 1}: {job.last_failure_reason}{_not_retried(job)}; replay it"
-                " to try again."
+                f" {job.retry_count + 1}: {_clause(job.last_failure_reason)}{_not_retried(job)}"
+                f"{_replay(job)}."
             )
         case "cancelled":
             since = _ago(job.ended_at, around.now)
-            return f"Cancelled{since}, {_until(job)}: {job.cancel_reason}."
+            return f"Cancelled{since}, {_until(job)}: {_clause(job.cancel_reason)}."
         case "processing":
             return _running(job, around) if job.queue else _unreadable(job)
         case _:
@@ -76,6 +81,28 @@ def _not_retried(job: Job) -> str:
     return f"; its policy retries {' and '.join(said)}" if said else ""
 
 
+def _replay(job: Job) -> str:
+    """What a replay would do about the failure, where the failure does not say so itself."""
+    kind = (job.last_failure_reason or "").partition(":")[0]
+    if kind in SAY_WHAT_TO_DO:
+        return ""
+    if kind == "Timeout":
+        return (
+            "; a replay has the same timeout, which is stored with the job: if it is too short,"
+            " enqueue the job again with a longer one"
+        )
+    remedies = {
+        "MalformedError": "; correct its document, then replay it",
+        "UnreadableJob": "; a replay would fail again: purge it, and enqueue the call again",
+    }
+    return remedies.get(kind, "; replay it to try again")
+
+
+def _clause(reason: str | None) -> str:
+    """A reason as the end of a clause; another program may have recorded none."""
+    return (reason or NO_REASON).removesuffix(".")
+
+
 def _until(job: Job) -> str:
     """How far a job had come: it ran if its last start is not before its last due time."""
     attempt = f"attempt {job.retry_count + 1}"
@@ -85,7 +112,8 @@ def _until(job: Job) -> str:
 
 
 def _unreadable(job: Job) -> str:
-    return f"Stored as {job.status}, but no worker can run it: {job.last_failure_reason}."
+    reason = _clause(job.last_failure_reason)
+    return f"Stored as {job.status}, but no worker can run it: {reason}."
 
 
 def _waiting(job: Job, around: Surroundings) -> str:
@@ -123,11 +151,7 @@ def _gathered(job: Job) -> str:
 def _in_line(job: Job, around: Surroundings) -> str:
     lane = job.lane
     if job.due > around.now:
-        what = (
-            f"Waiting for retry {job.retry_count} after: {job.last_failure_reason};"
-            if job.retry_count
-            else _delayed(job, around.now)
-        )
+        what = _retry(job) if job.retry_count else _delayed(job, around.now)
         return f"{what} it is due in {span(job.due - around.now)}{_where(job)}."
     if not around.live_workers:
         region = region_of(lane)
@@ -197,6 +221,13 @@ def _room(view: LimitView, cost: int, now: float) -> str:
     if view.room_at > now:
         return f"has room again in {span(view.room_at - now)}"
     return "has room for the next one"
+
+
+def _retry(job: Job) -> str:
+    """Which retry it waits for, and what failed before."""
+    if job.last_failure_reason is None:
+        return f"Waiting for retry {job.retry_count}, and no failure is recorded;"
+    return f"Waiting for retry {job.retry_count} after: {_clause(job.last_failure_reason)};"
 
 
 def _delayed(job: Job, now: float) -> str:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Status = Literal["pending", "processing", "done", "failed", "cancelled"]
 # Why a job that did not start in time is cancelled.
 EXPIRED = "expired before it could start"
+# What readers are told of a job that another program failed or cancelled without a reason.
+NO_REASON = "no reason is recorded"
 
 
 def never_arrives(job: str, how: str) -> str:

@@ -4,6 +4,7 @@ And those that a task is sent: `SoftTimeout` and `LeaseLost`.
 """
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 from mulligan.core.checks import Seconds, check_seconds, shown
 from mulligan.core.errors import InvalidError, MulliganError
@@ -34,9 +35,24 @@ class RetryAfter(Signal):
 class Fail(Signal):
     """This attempt failed, and no retry would help."""
 
+    # The type of the failure in the history, also for subclasses that users declare.
+    kind: ClassVar[str] = "Fail"
+
     def __init__(self, reason: str, code: str | None = None) -> None:
         super().__init__(reason)
         self.code = code
+
+
+class BadSignature(Fail):
+    """The job is not signed, or not by a key of this worker."""
+
+    kind = "BadSignature"
+
+
+class UnreadableJob(Fail):
+    """The stored arguments of the job cannot be read."""
+
+    kind = "UnreadableJob"
 
 
 class Snooze(Signal):

@@ -97,7 +97,11 @@ class Child:
         claim, context = run.claim, copy_context()
         target = self._tasks.get(claim.task)
         if target is None:
-            return Failed("UnknownTask", f"no task is named {claim.task!r} in the child process")
+            return Failed(
+                "UnknownTask",
+                f"no task is named {claim.task!r} in the child process; import its module where the"
+                " app is, then replay",
+            )
         self._arrived.found = run.arrived or {}
         self._alarm.seconds = target.runs.soft_timeout
         attempt = self._caller.result(claim, target)

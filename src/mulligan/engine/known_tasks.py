@@ -34,7 +34,7 @@ from mulligan.core.known_tasks import (
     unknown_note,
 )
 from mulligan.core.outcome import Drained, Failed, Result, Snoozed
-from mulligan.core.signals import Fail
+from mulligan.core.signals import BadSignature
 from mulligan.core.worker import Worker
 from mulligan.engine.job_log import job_fields
 from mulligan.engine.loops import StoreRetry
@@ -196,7 +196,7 @@ class UnknownTasks:
         """Wait for a release that knows the task; a job that has waited too often is dead."""
         with contextlib.suppress(*UNREADABLE):
             if (refused := decode_call(claim.body).refused) is not None:
-                return failed(Fail(refused, "signature"))
+                return failed(BadSignature(refused, "signature"))
         if claim.snoozes < SNOOZE_LIMIT:
             self._log(claim)
             return Snoozed(self._delay)

@@ -135,7 +135,7 @@ def failed(error: BaseException) -> Raised | Snoozed:
         case RetryAfter():
             return made("RetryAfter", delay=error.delay, about_region=False, pause=error.pause)
         case Fail():
-            return made(Fail.__name__, code=shown_code(error.code), non_retryable=True)
+            return made(error.kind, code=shown_code(error.code), non_retryable=True)
         case SoftTimeout():
             return made("SoftTimeout", classes=TIMED_OUT)
         case AttemptTimeoutError():

@@ -24,7 +24,14 @@ from mulligan.core.job import Call, Claim, decode_call
 from mulligan.core.outcome import Done, Failed, Result, Succeeded
 from mulligan.core.runs import Runs
 from mulligan.core.settings import Settings
-from mulligan.core.signals import Fail, LeaseLost, RetryAfter, Snooze, SoftTimeout
+from mulligan.core.signals import (
+    Fail,
+    LeaseLost,
+    RetryAfter,
+    Snooze,
+    SoftTimeout,
+    UnreadableJob,
+)
 from mulligan.engine.attempt_records import Records
 from mulligan.engine.committer import AWAY
 from mulligan.engine.current import RECORDS, RUNNING
@@ -191,11 +198,11 @@ def claim_in(frame: FrameType) -> Claim | None:
 def read_call(claim: Claim) -> Call:
     """The stored call; one that cannot be read fails the job without retry."""
     if is_too_deep(claim.body, around=ENVELOPE):
-        raise Fail(too_deep("an argument"), "unreadable")
+        raise UnreadableJob(too_deep("an argument"), "unreadable")
     try:
         return decode_call(claim.body)
     except UNREADABLE as error:
-        raise Fail(f"the job's body cannot be read: {error}", "unreadable") from error
+        raise UnreadableJob(f"the job's body cannot be read: {error}", "unreadable") from error
 
 
 class WorkError(Exception):

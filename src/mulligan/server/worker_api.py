@@ -14,7 +14,7 @@ from mulligan.core.health import DATA_ERRORS
 from mulligan.core.job import NONE_ARRIVE, Arrivals, Claim, Lease
 from mulligan.core.limits import check_paused_name
 from mulligan.core.outcome import Drained, Failed, Result, Returned, Snoozed
-from mulligan.core.signals import Fail
+from mulligan.core.signals import BadSignature
 from mulligan.engine.result_gate import failed
 from mulligan.engine.traceback import bounded, kept_message
 from mulligan.server.attempts import ResultOf
@@ -99,7 +99,7 @@ async def claim(
             unreadable.append((each, failed(error)))
             continue
         if call.refused is not None:
-            unreadable.append((each, failed(Fail(call.refused, "signature"))))
+            unreadable.append((each, failed(BadSignature(call.refused, "signature"))))
         elif (spent := beyond(each)) is not None:
             unreadable.append((each, spent))
         else:

@@ -12,7 +12,7 @@ from django.utils.timezone import make_naive
 
 import mulligan
 from mulligan.contrib.django.compat import base, exceptions
-from mulligan.core.job import Attempt, Claim, Job, decode_call
+from mulligan.core.job import NO_REASON, Attempt, Claim, Job, decode_call
 from mulligan.core.lane import Priority
 from mulligan.stores.contract import Store
 
@@ -94,7 +94,7 @@ def errors_of(job: Job, history: Sequence[Attempt]) -> list[Any]:
         for attempt in history
     ]
     if job.status == "cancelled":
-        path, reason = "mulligan.JobCancelledError", f"{job.cancel_reason}\n"
+        path, reason = "mulligan.JobCancelledError", f"{job.cancel_reason or NO_REASON}\n"
         errors.append(base.TaskError(exception_class_path=path, traceback=reason))
     return errors
 
