@@ -233,14 +233,21 @@ async def test_records_go_with_their_job_and_do_not_come_back(store, clock, how)
 async def test_records_are_taken_over_from_another_store(store, clock):
     other = MemoryStore(clock=clock)
     [claim] = await begin(other, job("a"))
-    sent = [step(1, "x"), line(2, "one"), progress(3, 1), checkpoint(4, b"1"), step(5, "y")]
-    await other.record([recording(claim, *sent)])
+    await other.record([recording(claim, step(1, "x"), line(2, "one"), progress(3, 1))])
+    await other.commit([again(claim, 0.0)])
+    claim = await start(other)
+    await other.record([recording(claim, checkpoint(4, b"1"), step(5, "y"))])
     clock.advance(3)
     assert await store.adopt(await adopted_from(other, "a")) == [True]
     taken = await store.records("a")
     assert told(taken) == told(await other.records("a"))
     assert [each.at for each in taken] == [clock.now - 3] * 5
-    mine = await start(store, FRESH)
+    here, there = await store.get("a"), await other.get("a")
+    assert here is not None
+    assert there is not None
+    moved = here.token - there.token
+    assert [each.token - moved for each in taken] == [e.token for e in await other.records("a")]
+    mine = await start(store)
     await store.record([recording(mine, step(1, "x", b"2"), line(2, "two"), checkpoint(3, b"5"))])
     assert told(await store.records("a")) == [
         ("step", "x", b"1"),

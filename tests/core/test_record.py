@@ -111,9 +111,11 @@ def test_a_stored_record_has_its_token_its_time_and_its_size():
     assert stamped(Record("step", 3, None, "pay"), 7, 100.0).size == 0
 
 
-def test_the_records_of_a_job_that_moves_are_numbered_under_its_new_token():
-    moved = adopted_records([Record("step", 5, b"1", "a", 3, 50.0, 1), Record("log", 9, b"2")], 8)
-    assert [(each.number, each.token, each.at) for each in moved] == [(1, 8, 50.0), (2, 8, 0.0)]
+def test_the_records_of_a_job_that_moves_are_numbered_anew_and_stay_with_their_attempts():
+    records = [Record("step", 5, b"1", "a", 3, 50.0, 1), Record("log", 9, b"2", token=5)]
+    moved = adopted_records(records, 5, 4096 + 5)
+    assert [(e.number, e.token, e.at) for e in moved] == [(1, 4096 + 3, 50.0), (2, 4096 + 5, 0.0)]
+    assert [e.token for e in adopted_records(records, 4, 9)] == [8, 9], "never a later one"
 
 
 def test_the_first_record_of_a_step_stays_and_the_newest_of_the_others():

@@ -1,5 +1,6 @@
 """Signatures: what they cover, who can make them, and how keys are changed."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,10 +9,20 @@ from msgspec.structs import replace
 from mulligan.core.decide import decide, policy_of
 from mulligan.core.errors import InvalidError
 from mulligan.core.facts import Facts
-from mulligan.core.job import Enqueued, NewJob, decode_call, encode
-from mulligan.core.outcome import Dead, Lost
+from mulligan.core.gather import Failure, failure_value
+from mulligan.core.job import (
+    TOKENS_PER_LIFE,
+    Enqueued,
+    Lease,
+    NewJob,
+    decode_call,
+    encode,
+)
+from mulligan.core.outcome import Dead, Done, Lost, Succeeded
+from mulligan.core.record import Record, Recording, adopted_records, stamped
 from mulligan.core.retry import Retry
-from mulligan.core.signature import Keys, name_of, read_keys
+from mulligan.core.signals import Fail
+from mulligan.core.signature import SEAL_LENGTH, Keys, name_of, read_keys
 from tests.core.test_decide import claimed
 
 OLD, NEW = "o" * 32, "n" * 32
@@ -158,3 +169,117 @@ def test_a_key_that_is_no_text_may_come_from_the_environment_as_it_is():
 def test_an_id_that_is_no_proper_text_is_signed_like_any_other():
     keys, job = Keys([OLD]), replace(JOB, id="cut \ud83d off")
     assert refusal(keys, keys.sign(job)) is None
+
+
+# -- seals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [b"null", b"[1]", b'"a b"', b'{"a":{}}', b"7"])
+def test_a_sealed_value_is_the_same_json(value):
+    sealed = Keys([OLD]).seal(value, "here")
+    assert len(sealed) == len(value) + SEAL_LENGTH
+    assert msgspec.json.decode(sealed) == msgspec.json.decode(value)
+
+
+def test_a_seal_is_good_for_one_value_and_one_place():
+    keys = Keys([OLD])
+    sealed = keys.seal(b"[1]", "a", "bc")
+    assert keys.is_sealed(sealed, "a", "bc")
+    assert Keys([NEW, OLD]).is_sealed(sealed, "a", "bc")
+    assert not Keys([NEW]).is_sealed(sealed, "a", "bc")
+    assert not keys.is_sealed(sealed, "ab", "c")
+    assert not keys.is_sealed(sealed.replace(b"1", b"2"), "a", "bc")
+    assert not keys.is_sealed(sealed + b" ", "a", "bc")
+    for unsealed in (None, b"", b"[1]", b"[1]" + b" " * SEAL_LENGTH):
+        assert not keys.is_sealed(unsealed, "a", "bc")
+
+
+def recorded(*records: Record, job: str = "j", token: int = 5) -> list[Record]:
+    """The records as a process with the old key stores them."""
+    made = Keys([OLD]).seal_recording(Recording(Lease(job, token), records))
+    return [stamped(each, token, 0.0) for each in made.records]
+
+
+STEP, CHECKPOINT = Record("step", 1, b'"DE-1"', "account"), Record("checkpoint", 2, b"7")
+
+
+def test_steps_and_checkpoints_are_sealed_and_what_people_read_is_not():
+    people = [Record("log", 3, b'"paid"'), Record("progress", 4, b'{"done":1}')]
+    step, checkpoint, *others = recorded(STEP, CHECKPOINT, *people)
+    assert [each.value for each in others] == [each.value for each in people]
+    Keys([OLD]).check_records("j", [step, checkpoint, *others])
+    for moved in adopted_records([step, checkpoint], 5, 7 * TOKENS_PER_LIFE + 5):
+        Keys([OLD]).check_records("j", [moved])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"value": b'"XX-2"'},
+        {"value": None},
+        {"name": "other"},
+        {"kind": "checkpoint"},
+        {"token": 6},
+    ],
+)
+def test_a_record_is_good_for_one_name_and_one_attempt(change):
+    [step] = recorded(STEP)
+    with pytest.raises(Fail, match=r"of job j is not what .* find out who else") as refused:
+        Keys([OLD]).check_records("j", [replace(step, **change)])
+    assert refused.value.code == "signature"
+
+
+def test_a_record_is_good_for_one_job():
+    [step] = recorded(STEP)
+    with pytest.raises(Fail, match="the result of step 'account' of job k"):
+        Keys([OLD]).check_records("k", [step])
+
+
+ARRIVING = replace(JOB, gather="g", gather_index=3)
+
+
+def done_with(value: bytes | None, job: NewJob = ARRIVING) -> Done:
+    """The outcome of a signed job that returned this."""
+    claim = replace(claimed(), id=job.id, body=Keys([OLD]).sign(job).body)
+    outcome = decide(claim, Succeeded(value), Facts(), 0.0)
+    assert isinstance(outcome, Done)
+    return outcome
+
+
+@pytest.mark.parametrize("value", [b"7", None])
+def test_a_result_is_sealed_for_where_it_arrives(value):
+    keys, outcome = Keys([OLD]), done_with(value)
+    assert outcome.arrives == ("g", 3)
+    sealed = keys.seal_arrival(outcome).result
+    keys.check_arrivals("g", {3: sealed})
+    for job, index in (("g", 2), ("h", 3)):
+        with pytest.raises(Fail, match=f"result {index} that job {job} awaited is not what"):
+            keys.check_arrivals(job, {index: sealed})
+
+
+def test_a_job_that_nobody_awaits_keeps_its_result_as_it_is():
+    assert done_with(b"7", JOB).arrives is None
+    assert Keys([OLD]).seal_arrival(done_with(b"7", JOB)) == done_with(b"7", JOB)
+    handing_on = replace(done_with(b"7"), hands_on=True)
+    assert Keys([OLD]).seal_arrival(handing_on) is handing_on
+
+
+def test_where_a_followed_job_arrives_is_known_too():
+    sink = encode({"task": "pay", "args": [1], "sink": {"task": "save"}})
+    assert done_with(b"7", replace(ARRIVING, body=sink)).arrives == ("g", 3)
+
+
+def test_a_job_cannot_be_made_to_arrive_elsewhere():
+    keys, job = Keys([OLD]), Keys([OLD]).sign(ARRIVING)
+    body = job.body.replace(b'"arrives":["g",3]', b'"arrives":["g",4]')
+    assert refusal(keys, job) is None
+    assert "does not fit" in str(refusal(keys, replace(job, body=body)))
+
+
+def test_failures_arrive_without_a_seal_because_stores_write_them():
+    failure = failure_value(Failure("m", "ValueError", "no", 1))
+    Keys([OLD]).check_arrivals("g", {0: failure, -2: failure})
+    with pytest.raises(Fail, match="result 0"):
+        Keys([OLD]).check_arrivals("g", {0: b"7"})
+    with pytest.raises(Fail, match="result 0"):
+        Keys([OLD]).check_arrivals("g", {0: None})

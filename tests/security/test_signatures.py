@@ -11,14 +11,25 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from mulligan import Delays, JobFailedError, Mulligan, Retry, Settings, each
+from mulligan import (
+    Delays,
+    Failure,
+    JobFailedError,
+    Mulligan,
+    Retry,
+    Settings,
+    astep,
+    current_job,
+    each,
+)
 from mulligan.app.app_store import KEYS_VARIABLE
 from mulligan.app.worker import new_worker
 from mulligan.core.decide import decide
 from mulligan.core.errors import InvalidError
-from mulligan.core.job import NewJob, encode
-from mulligan.core.outcome import Dead, Lost
+from mulligan.core.job import Lease, NewJob, encode
+from mulligan.core.outcome import Dead, Done, Lost, Succeeded
 from mulligan.core.page import Selection
+from mulligan.core.record import Record, Recording
 from mulligan.core.reschedule import Reschedule
 from mulligan.core.signature import SIGNATURE, Keys
 from mulligan.engine.ticker import Ticker
@@ -28,6 +39,7 @@ from mulligan.server.service import Service
 from mulligan.server.sessions import new_worker_id
 from mulligan.stores.contract import Store
 from mulligan.stores.signed import signed
+from tests.cli.command_line import claim
 from tests.contract.builders import REAPER, begin
 from tests.hostile.worker import bare, working
 
@@ -173,8 +185,6 @@ async def test_a_forged_job_does_not_speak_through_a_beat(store, clock, sound):
 
 
 async def hold(store: Store, worker) -> None:
-    from tests.cli.command_line import claim  # noqa: PLC0415 - beside its one use
-
     assert await claim(store, 1, "default", worker=worker.id)
 
 
@@ -262,6 +272,108 @@ async def test_a_missing_key_is_added_and_the_job_replayed(app):
         await app.areplay(["j"])
         async with working(new):
             assert await app.job("j").aresult(timeout=60) == 1
+
+
+# -- what a later attempt or a gathering job is given ------------------------------------------
+
+
+async def test_steps_checkpoints_and_results_pass_from_attempt_to_attempt_and_to_gathers(app):
+    seen: list[object] = []
+
+    @app.task(retry=Retry(1, Delays((0,))))
+    async def pay(amount: int) -> int | None:
+        job = current_job()
+        seen.append((await astep("account", lambda: "DE-1"), await job.alast_checkpoint()))
+        if job.attempt == 1:
+            await job.acheckpoint({"row": 4})
+            raise ValueError("again")
+        return amount or None
+
+    @app.task(retry=Retry(0))
+    async def broken() -> int:
+        raise ValueError("always")
+
+    @app.task
+    async def add(number: int) -> int:
+        return number + 1
+
+    @app.task
+    async def total(found: list[int | Failure | None]) -> list[object]:
+        return [each if isinstance(each, int | None) else "failed" for each in found]
+
+    calls = [pay.call(5), pay.call(0), (pay | add).call(7), broken.call()]
+    async with working(app), bare(app) as store:
+        gather = await app.agather(calls, total, return_exceptions=True)
+        assert await gather.aresult(timeout=60) == [5, None, 8, "failed"]
+        paid = (await store.page(Selection(task="pay"), 9)).jobs
+        [none] = [job for job in paid if b'"args":[0]' in job.body]
+        assert await app.job(none.id).aresult(timeout=60) is None
+    assert sorted(seen, key=repr) == [("DE-1", None)] * 3 + [("DE-1", {"row": 4})] * 3
+
+
+FORGED = [
+    Record("step", 99, b'"XX-attacker"', "account"),
+    Record("checkpoint", 99, b'{"limit":1000000}'),
+]
+
+
+@pytest.mark.parametrize("kind", ["step", "checkpoint"])
+@pytest.mark.parametrize("how", ["forged", "of another job"])
+async def test_a_forged_record_reaches_no_attempt(app, how, kind):
+    given: list[object] = []
+    wait, go = asyncio.Event(), asyncio.Event()
+
+    @app.task(retry=Retry(3, Delays((0,))))
+    async def pay() -> None:
+        job = current_job()
+        if job.attempt == 1 and job.id == "victim":
+            wait.set()
+            await go.wait()
+            raise ValueError("again")
+        given.append((await astep("account", lambda: "DE-1"), await job.alast_checkpoint()))
+        await job.acheckpoint(1)
+
+    async with working(app), bare(app) as store:
+        await (await pay.using(id="other").aenqueue()).aresult(timeout=60)
+        records = {each.kind: each for each in await store.records("other")}
+        forged = {each.kind: each for each in FORGED} if how == "forged" else records
+        await pay.using(id="victim").aenqueue()
+        await wait.wait()
+        running = await store.get("victim")
+        assert running is not None
+        lease = Lease("victim", running.token)
+        put = Recording(lease, (replace(forged[kind], number=99),))
+        assert await store.record([put]) == ["recorded"]
+        go.set()
+        with pytest.raises(JobFailedError, match="of job victim is not what a process with a sign"):
+            await app.job("victim").aresult(timeout=60)
+        failure = (await app.job("victim").ahistory())[-1]
+    assert failure.code == "signature"
+    assert given == [("DE-1", None)]
+
+
+async def test_a_forged_result_reaches_no_gathering_job(app):
+    given: list[object] = []
+
+    @app.task(queue="members")
+    async def price(item: str) -> int:
+        raise AssertionError(item)
+
+    @app.task
+    async def pay(prices: list[int]) -> None:
+        given.append(prices)
+
+    async with bare(app) as store:
+        gather = await app.agather([price.call("a"), price.call("b")], pay)
+        good, bad = await claim(store, 2, "members")
+        facts = await store.facts()
+        seen = signed(store, Keys([KEY]))
+        await seen.commit([decide(good, Succeeded(b"3"), facts, 0.0)])
+        await store.commit([Done(bad.lease, b"1000000")])
+        async with working(app):
+            with pytest.raises(JobFailedError, match=r"result 1 that job .* awaited is not what"):
+                await gather.aresult(timeout=60)
+    assert given == []
 
 
 # -- where keys come from ----------------------------------------------------------------------
@@ -441,3 +553,32 @@ async def test_a_commit_that_another_server_claimed_for_is_checked_too():
         await asked(client, "/worker/ack", worker=worker.id, jobs=[lease])
     jobs = (await app._memory.page(Selection(), 10)).jobs
     assert [job.id for job in jobs] == ["bad"]
+
+
+async def test_workers_over_http_are_given_no_forged_record_and_no_forged_result():
+    app = Mulligan("memory://", signing_keys=[KEY])
+    store = app._memory
+    assert store is not None
+    keys, record = Keys([KEY]), Record("step", 1, b'"XX"', "account")
+    flow = {"root": "total", "path": ["each(pay)", "pay"], "members": 1, "gathers": True}
+    gathering = replace(forged("total", flow=flow), awaits=1)
+    member = replace(forged("member"), queue="members", gather="total")
+    async with served(app) as client:
+        await store.enqueue(keys.sign_all([forged("j"), gathering, member]))
+        [bad] = await claim(store, 1, "members")
+        await store.commit([Done(bad.lease, b"1000000")])
+        worker = (await asked(client, "/worker/join"))["worker"]
+        claimed = await asked(client, "/worker/claim", worker=worker, limit=5)
+        assert [job["id"] for job in claimed["jobs"]] == ["j"]  # type: ignore[index]
+        [lease] = [{"id": j["id"], "token": j["token"]} for j in claimed["jobs"]]  # type: ignore[index]
+        own = lease | {"number": 1, "steps": [{"name": "own", "result": "DE"}]}
+        await asked(client, "/worker/record", worker=worker, jobs=[own])
+        told = await asked(client, "/worker/records", worker=worker, **lease)
+        assert told["steps"] == [{"name": "own", "result": "DE"}]
+        await store.record([Recording(Lease("j", int(str(lease["token"]))), (record,))])
+        answer = await client.post("/worker/records", json={"worker": worker, **lease})
+    assert answer.status_code == 409
+    assert "the result of step 'account' of job j is not what" in answer.json()["detail"]
+    total = await store.get("total")
+    assert total is not None
+    assert "result 0 that job total awaited" in str(total.last_failure_reason)

@@ -17,7 +17,16 @@ from mulligan.core.facts import Facts
 from mulligan.core.fetch import Fifo
 from mulligan.core.flow import FlowError, called_with, follower_id, following, hands_on, new_job
 from mulligan.core.health import FREE_PROBES
-from mulligan.core.job import Attempt, Claim, NewJob, Policy, decode_policy, traced
+from mulligan.core.job import (
+    ARRIVES,
+    Attempt,
+    Claim,
+    NewJob,
+    Policy,
+    arrives_of,
+    decode_policy,
+    traced,
+)
 from mulligan.core.lane import ANYWHERE, Lane, away_from, retry_priority, towards
 from mulligan.core.outcome import (
     Again,
@@ -87,10 +96,12 @@ def with_use(outcome: Outcome, result: Result, spent: Mapping[str, int]) -> Outc
 def after_success(claim: Claim, value: bytes | None, facts: Facts) -> Outcome:
     """Done, with what comes next; a dead letter if that cannot be made from the result."""
     if not claim.is_followed:
-        return Done(claim.lease, value)
+        arrives = arrives_of(claim.body) if ARRIVES in claim.body else None
+        return Done(claim.lease, value, arrives=arrives)
     try:
         jobs = following(claim, value)
-        return Done(claim.lease, value, jobs, hands_on=hands_on(jobs))
+        arrives = arrives_of(claim.body)
+        return Done(claim.lease, value, jobs, hands_on=hands_on(jobs), arrives=arrives)
     except FlowError as error:
         wrong = Failed("Flow", str(error), non_retryable=True)
         return after_failure(claim, wrong, facts, draw=0.0, depth=0)

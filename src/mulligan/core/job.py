@@ -136,6 +136,8 @@ def all_created(ids: Iterable[str]) -> list[Enqueued]:
 
 # In the body of a job that another program has made.
 FOREIGN = b'"given":'
+# In the body of a signed job whose result arrives at a gathering job.
+ARRIVES = b'"arrives":'
 # In the body of a job that others may follow.
 FLOW, SINK = b'"flow":', b'"sink":'
 
@@ -363,9 +365,23 @@ class Body(Struct, omit_defaults=True):
     given: tuple[str, ...] | None = None
 
 
+class Destination(Struct):
+    """The part of a signed body that says where the result arrives."""
+
+    arrives: tuple[str, int] | None = None
+
+
 encode = msgspec.json.Encoder().encode
 decode_call = msgspec.json.Decoder(Call).decode
 _decode_policy = msgspec.json.Decoder(WrittenPolicy).decode
+
+
+_decode_destination = msgspec.json.Decoder(Destination).decode
+
+
+def arrives_of(body: bytes) -> tuple[str, int] | None:
+    """The gathering job and the index at which the result of a signed job arrives."""
+    return _decode_destination(body).arrives
 
 
 def decode_policy(body: bytes) -> Policy:

@@ -73,6 +73,7 @@ class Done(Struct, frozen=True, gc=False):
     """Finished: store the result and, in the same step, enqueue what comes next.
 
     With `hands_on` it does not arrive at the job that awaits it: one of the next will instead.
+    Of a signed job `arrives` says where it arrives: the gathering job and the index.
     """
 
     lease: Lease
@@ -80,6 +81,7 @@ class Done(Struct, frozen=True, gc=False):
     next: tuple[NewJob, ...] = ()
     hands_on: bool = False
     use: LimitUse | None = None
+    arrives: tuple[str, int] | None = None
 
 
 class Again(Struct, frozen=True, gc=False):

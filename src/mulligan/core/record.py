@@ -77,10 +77,21 @@ def stamped(record: Record, token: int, at: float) -> Record:
     return Record(record.kind, record.number, record.value, record.name, token, at, size)
 
 
-def adopted_records(records: Iterable[Record], token: int) -> list[Record]:
-    """The records of a job that goes on in another store, under its token there."""
+def adopted_records(records: Iterable[Record], before: int, token: int) -> list[Record]:
+    """The records of a job that goes on in another store, under the tokens that they have there.
+
+    `before` is the job's own token in the store that it leaves, `token` the one in the other.
+    """
     return [
-        Record(each.kind, number, each.value, each.name, token, each.at, each.size)
+        Record(
+            each.kind,
+            number,
+            each.value,
+            each.name,
+            token - max(0, before - each.token),
+            each.at,
+            each.size,
+        )
         for number, each in enumerate(records, 1)
     ]
 

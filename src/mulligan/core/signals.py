@@ -44,7 +44,7 @@ class Fail(Signal):
 
 
 class BadSignature(Fail):
-    """The job is not signed, or not by a key of this worker."""
+    """The job, or a value that it is given, is not signed by a key of this worker."""
 
     kind = "BadSignature"
 

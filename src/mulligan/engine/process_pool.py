@@ -16,8 +16,9 @@ from mulligan.engine.pool_room import PoolRoom
 from mulligan.engine.processes import Processes
 from mulligan.engine.recorder import Recorder
 from mulligan.engine.result_gate import failed
-from mulligan.engine.task_caller import HasArrivals, Target, read_call
+from mulligan.engine.task_caller import Target, read_call
 from mulligan.engine.tracing import Tracing, carried
+from mulligan.stores.for_attempts import HasArrivals, arrivals_for_attempt
 
 log = logging.getLogger("mulligan.worker")
 # How long to wait before a job is given back because no child process could be started.
@@ -56,7 +57,9 @@ class ProcessPool:
         try:
             call, arrived = read_call(claim), None
             if call.flow.gathers:
-                arrived = dict(await self._store_retry.call(lambda: self._store.arrivals(claim.id)))
+                arrived = await self._store_retry.call(
+                    lambda: arrivals_for_attempt(self._store, claim.id)
+                )
         except Exception as error:  # noqa: BLE001 - such as a body that cannot be read
             return failed(error)
         most = target.runs.max_memory

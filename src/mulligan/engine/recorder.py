@@ -27,6 +27,7 @@ from mulligan.engine.job_log import job_fields
 from mulligan.engine.loops import StoreRetry
 from mulligan.engine.task_caller import Target
 from mulligan.stores.contract import Store
+from mulligan.stores.for_attempts import records_for_attempt
 
 log = logging.getLogger("mulligan.worker")
 T = TypeVar("T")
@@ -123,7 +124,7 @@ class Recorder:
 
     async def read(self, job: str) -> Known:
         """What the job has recorded."""
-        found = await self._read_retry.call(lambda: self._store.records(job), AWAY)
+        found = await self._read_retry.call(lambda: records_for_attempt(self._store, job), AWAY)
         steps = {each.name: each.value or b"" for each in found if each.kind == "step"}
         checkpoints = [each.value for each in found if each.kind == "checkpoint"]
         return Known(steps, checkpoints[-1] if checkpoints else None)

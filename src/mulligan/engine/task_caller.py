@@ -43,6 +43,7 @@ from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.result_gate import check_result, failed, timed_out
 from mulligan.engine.threads import OutlivedError
 from mulligan.stores.contract import CommitsInTransaction, Store
+from mulligan.stores.for_attempts import HasArrivals, arrivals_for_attempt
 
 if TYPE_CHECKING:
     from mulligan.engine.middleware import Around
@@ -73,14 +74,6 @@ class Target(Protocol):
 
     def arguments(self, call: Call) -> tuple[Iterable[Any], Mapping[str, Any]]:
         """The stored arguments converted to the function's types; raises if they do not fit."""
-        ...
-
-
-class HasArrivals(Protocol):
-    """Where the results that a gathering job waits for are read from: a store."""
-
-    async def arrivals(self, job: str) -> Mapping[int, bytes | None]:
-        """The results that have arrived at the job, by index, in their order."""
         ...
 
 
@@ -150,7 +143,7 @@ class TaskCaller:
         """Add the results that a gathering job has waited for to its arguments."""
         if call.flow.ignores:
             return
-        arrived = await self._store_retry.call(lambda: self._store.arrivals(claim.id))
+        arrived = await self._store_retry.call(lambda: arrivals_for_attempt(self._store, claim.id))
         found = results_of(arrived).values()
         call.args.append([None if each is None else decode_arrival(each) for each in found])
 

@@ -38,6 +38,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "in-progress": (409, "The same request is under way"),
     "stale": (409, "The lease is no longer held"),
     "result-gate": (409, "The result must pass a gate of its app"),
+    "forged": (409, "A stored value is not what was signed"),
     "too-large": (413, "The body is too large"),
     "not-json-type": (415, "The body is not sent as JSON"),
     "wrong-host": (421, "The host is not served here"),

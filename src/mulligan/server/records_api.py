@@ -19,6 +19,7 @@ from mulligan.core.record import (
     shown,
 )
 from mulligan.core.settings import STEP_LIMIT
+from mulligan.core.signals import BadSignature
 from mulligan.server.jobs_api import stored
 from mulligan.server.problems import Refusal
 from mulligan.server.redaction import Redaction
@@ -40,6 +41,7 @@ from mulligan.server.shapes.records import (
     WorkerStep,
 )
 from mulligan.server.status_api import EventStream
+from mulligan.stores.for_attempts import records_for_attempt
 
 # More records than one request about a job may hold.
 APART = 2000
@@ -90,7 +92,10 @@ async def recorded(service: Service, body: RecordsRequest, principal: bytes) -> 
     check_owner(body.worker, principal)
     if not await holds(service, body.worker, body):
         raise Refusal("stale", f"job {body.id}: token {body.token} is no longer held; end it")
-    found = await service.store.records(body.id)
+    try:
+        found = await records_for_attempt(service.store, body.id)
+    except BadSignature as error:
+        raise Refusal("forged", str(error), jobs=[body.id]) from error
     steps = [WorkerStep(each.name, Raw(each.value or b"null")) for each in of_kind(found, "step")]
     last = [each.value or b"null" for each in of_kind(found, "checkpoint")]
     return WorkerRecords(body.id, body.token, steps, Raw(last[-1] if last else b"null"))

@@ -37,6 +37,7 @@ from mulligan.server.shapes.workers import (
     Returns,
     Snoozes,
 )
+from mulligan.stores.for_attempts import arrivals_for_attempt
 
 
 class RawCall(Struct):
@@ -103,8 +104,12 @@ async def claim(
         elif (spent := beyond(each)) is not None:
             unreadable.append((each, spent))
         else:
-            if call.flow.gathers and not call.flow.ignores:
-                call.args = await gathered(service, each, call.args)
+            try:
+                if call.flow.gathers and not call.flow.ignores:
+                    call.args = await gathered(service, each, call.args)
+            except BadSignature as error:
+                unreadable.append((each, failed(error)))
+                continue
             jobs.append(handed_out(each, call))
     if unreadable:
         await fail_unreadable(service, body.worker, unreadable)
@@ -192,7 +197,7 @@ async def fail_unreadable(
 
 async def gathered(service: Service, claim: Claim, bound: Raw) -> Raw:
     """The arguments of a gathering job: those that were bound, and the results that arrived."""
-    arrived = await service.store.arrivals(claim.id)
+    arrived = await arrivals_for_attempt(service.store, claim.id)
     args = [*msgspec.json.decode(bound, type=list[Raw]), raw_results(arrived)]
     return Raw(msgspec.json.encode(args))
 

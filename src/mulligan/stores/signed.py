@@ -9,6 +9,7 @@ from mulligan.core.answers import Beat, Claimed
 from mulligan.core.job import Claim, Enqueued, Lease, NewJob
 from mulligan.core.outcome import Dead, Done, Outcome, Verdict
 from mulligan.core.plan import ClaimPlan
+from mulligan.core.record import Record, Recording, RecordVerdict
 from mulligan.core.reschedule import Reschedule
 from mulligan.core.signature import Keys
 from mulligan.core.worker import Worker
@@ -58,6 +59,22 @@ class Signed:
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
         """Write the outcomes, and what follows from them, signed."""
         return await self._store.commit(list(map(self._signed, outcomes)))
+
+    async def record(self, recordings: Sequence[Recording]) -> list[RecordVerdict]:
+        """Keep what attempts record, sealed."""
+        return await self._store.record(list(map(self._keys.seal_recording, recordings)))
+
+    async def checked_records(self, job: str) -> list[Record]:
+        """Records that an attempt of the job is given; raises BadSignature if one is forged."""
+        found = await self._store.records(job)
+        self._keys.check_records(job, found)
+        return found
+
+    async def checked_arrivals(self, job: str) -> dict[int, bytes | None]:
+        """Results that an attempt of the job is given; raises BadSignature if one is forged."""
+        found = await self._store.arrivals(job)
+        self._keys.check_arrivals(job, found)
+        return found
 
     async def reschedule(self, change: Reschedule) -> bool:
         """Replace the record of a schedule, signed, and place its ticks, signed."""
@@ -120,5 +137,5 @@ class Signed:
 
     def _signed(self, outcome: Outcome) -> Outcome:
         if isinstance(outcome, Done | Dead) and outcome.next:
-            return replace(outcome, next=self._keys.sign_all(outcome.next))
-        return outcome
+            outcome = replace(outcome, next=self._keys.sign_all(outcome.next))
+        return self._keys.seal_arrival(outcome) if isinstance(outcome, Done) else outcome

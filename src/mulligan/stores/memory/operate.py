@@ -244,7 +244,7 @@ def adopt_one(state: State, adopted: Adopted) -> bool:
     stored = state.jobs[job.id] = stored_of(job, state.next_sequence())
     stored.token = adopted_token(stored.first_sequence, job.token)
     stored.history, stored.arrived = list(adopted.history), dict(adopted.arrived)
-    take_over(stored, adopted.records)
+    take_over(stored, adopted.records, job.token)
     enqueue.watch_expiry(state, stored)
     if job.status == "failed":
         stored.status, stored.ended_at = "failed", job.ended_at

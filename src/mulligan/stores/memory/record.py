@@ -48,6 +48,7 @@ def drop(stored: fields.StoredJob) -> None:
     stored.records = {key: each for key, each in stored.records.items() if key.startswith(LOG)}
 
 
-def take_over(stored: fields.StoredJob, adopted: Sequence[Record]) -> None:
-    """Keep what the job has recorded in another store."""
-    stored.records = {each.key: each for each in adopted_records(adopted, stored.token)}
+def take_over(stored: fields.StoredJob, adopted: Sequence[Record], before: int) -> None:
+    """Keep what the job has recorded in another store, where it had the token `before`."""
+    records = adopted_records(adopted, before, stored.token)
+    stored.records = {each.key: each for each in records}

@@ -212,9 +212,7 @@ class Operator:
         for doc, each in zip(docs, jobs, strict=True):
             if each.records:
                 private = doc["mulligan"]
-                private["records"], steps = adopted(
-                    private["number"], private["token"], each.records
-                )
+                private["records"], steps = adopted(private["number"], private["token"], each)
                 await keep_steps(self.connection, steps)
 
     async def purge(self, jobs: Sequence[str]) -> list[bool]:

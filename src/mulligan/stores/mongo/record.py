@@ -11,6 +11,7 @@ from typing import Any
 
 from pymongo import DeleteMany, InsertOne
 
+from mulligan.core.job import Adopted
 from mulligan.core.record import (
     LOG,
     Record,
@@ -215,12 +216,13 @@ def read_entries(kind: Any, entries: Any) -> Iterable[Record]:
 # -- taking over, and away -----------------------------------------------------------------
 
 
-def adopted(number: int, token: int, records: Sequence[Record]) -> tuple[Doc, list[Doc]]:
+def adopted(number: int, token: int, job: Adopted) -> tuple[Doc, list[Doc]]:
     """What a job of another store has recorded: for its document, and the steps beside it."""
     kept: dict[str, Record] = {}
-    for each in adopted_records(records, token):
+    records = adopted_records(job.records, job.job.token, token)
+    for each in records:
         add_record(kept, each)
-    fields: Doc = {"upto": {str(token): len(records)}}
+    fields: Doc = {"upto": {str(each.token): len(records) for each in records}}
     for kind in ONE_OF_A_KIND:
         if kind in kept:
             fields[kind] = entry_of(kept[kind])

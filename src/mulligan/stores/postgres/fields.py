@@ -284,7 +284,8 @@ def _adopted(
                 each.number,
                 micros(each.at),
                 b64encode(each.value or b"").decode(),
+                each.token,
             )
-            for each in adopted_records(records, 0)
+            for each in adopted_records(records, job.token, 0)
         ],
     }

@@ -135,7 +135,7 @@ def adopt_values(adopted: Adopted) -> list[Value]:
     arrived: list[Value] = []
     for index, result in adopted.arrived.items():
         arrived += (index, b"" if result is None else b"=" + result)
-    records = adopted_values(adopted.records)
+    records = adopted_values(job, adopted.records)
     return [
         untabbed(job.id),
         lane_name(job.lane),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from mulligan.core.job import Job
 from mulligan.core.record import (
     STEP,
     Record,
@@ -36,11 +37,12 @@ def records_of(cells: Sequence[bytes | int], most: int | None) -> list[Record]:
     return sorted(found, key=lambda each: (each.order, each.key))
 
 
-def adopted_values(records: Sequence[Record]) -> list[Value]:
-    """Records of a job of another store, for adopt.lua."""
+def adopted_values(job: Job, records: Sequence[Record]) -> list[Value]:
+    """Records of a job of another store, for adopt.lua; tokens are counted from the job's own."""
     values: list[Value] = []
-    for each in adopted_records(records, 0):
-        values += (short_key(each), each.number, float_text(each.at), each.value or b"")
+    for each in adopted_records(records, job.token, 0):
+        at = float_text(each.at)
+        values += (short_key(each), each.number, each.token, at, each.value or b"")
     return values
 
 

@@ -215,7 +215,7 @@ def adopt_one(tx: Transaction, adopted: Adopted, number: int) -> bool:
         return False
     add_history(tx, job.id, history)
     keep_arrived(tx, job.id, arrived.items())
-    record.take_over(tx, job.id, adopted_token(number, job.token), records)
+    record.take_over(tx, job, adopted_token(number, job.token), records)
     if job.status == "failed":
         tx.db.execute(_ADOPT_FAILED, (job.ended_at, number))
     elif job.awaits:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from mulligan.core.job import Job
 from mulligan.core.record import Record, Recording, RecordVerdict, adopted_records, kind_of, stamped
 from mulligan.core.settings import LOG_LIMIT, check_batch
 from mulligan.stores.sqlite.statements import load
@@ -49,10 +50,10 @@ def records(tx: Transaction, job: str, most: int | None) -> list[Record]:
     ]
 
 
-def take_over(tx: Transaction, job: str, token: int, adopted: Sequence[Record]) -> None:
+def take_over(tx: Transaction, job: Job, token: int, adopted: Sequence[Record]) -> None:
     """Keep what the job has recorded in another store."""
     if adopted:
-        add(tx, job, adopted_records(adopted, token))
+        add(tx, job.id, adopted_records(adopted, job.token, token))
 
 
 def drop(tx: Transaction, job: str) -> None:

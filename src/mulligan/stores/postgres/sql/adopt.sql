@@ -1,7 +1,7 @@
 -- adopt(given, jobs): take over jobs of another store as they are, each a row of `job` as JSON with
 -- its body64, history (attempts, oldest first), and what has arrived at it as pairs of gather_index
 -- and result64, and what it has recorded, oldest first: key without the place of a line, number,
--- at and value64.
+-- at, value64, and token, counted from that of the job.
 -- Result: for each whether neither its id nor its unique key was stored before.
 CREATE FUNCTION adopt(given bigint, jobs jsonb) RETURNS boolean[]
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
@@ -56,9 +56,11 @@ BEGIN
     INSERT INTO recorded (job, key, token, number, at, value)
     SELECT new.id,
            CASE r.entry ->> 0 WHEN 'log'
-               THEN format('log:%s:%s', lpad(new.token::text, 17, '0'), lpad(r.entry ->> 1, 10, '0'))
+               THEN format('log:%s:%s', lpad((new.token + (r.entry ->> 4)::bigint)::text, 17, '0'),
+                           lpad(r.entry ->> 1, 10, '0'))
                ELSE r.entry ->> 0 END,
-           new.token, (r.entry ->> 1)::integer, (r.entry ->> 2)::bigint, decode(r.entry ->> 3, 'base64')
+           new.token + (r.entry ->> 4)::bigint, (r.entry ->> 1)::integer,
+           (r.entry ->> 2)::bigint, decode(r.entry ->> 3, 'base64')
     FROM jsonb_array_elements(adopted -> 'records') AS r (entry);
     IF failed THEN
         INSERT INTO kept_change (many, queue, status) VALUES (1, new.queue, 'failed');

@@ -3,8 +3,8 @@
 -- ARGV     now, and for each job: id, lane, due, 1 if it has failed, text without its sequence,
 --          number of attempts in its history, number of values in its state, number of values that
 --          say what has arrived, number of values of its records, the history, the fields of its
---          state with their values, the indexes with what has arrived there, and key, number, time
---          and value of each record
+--          state with their values, the indexes with what has arrived there, and key, number, token
+--          (counted from that of the job), time and value of each record
 -- Result   for each 1, or 0 if its id or unique key is already stored
 -- include: base, many, times, memory
 -- include: new_jobs, unique, gather, fail, tokens, marks, records
@@ -50,9 +50,10 @@ local function adopt(id, lane, due, failed, text, history, state, arrived, recor
   keep_job(id, sequence, sequence .. '\t' .. text)
   call('HSET', key, 'lane', lane, 'due', number_text(due),
     'marks', with_delayed(job.marks, delayed))
-  local token = token_of(sequence, tonumber(job.adopted))
-  for at = 1, #records, 4 do
-    keep_record(id, records[at], records[at + 1], token, records[at + 2], records[at + 3])
+  local used = tonumber(job.adopted)
+  for at = 1, #records, 5 do
+    local token = token_of(sequence, used + records[at + 2])
+    keep_record(id, records[at], records[at + 1], token, records[at + 3], records[at + 4])
   end
   if #records > 0 then list_recorded(id) end
   return 1
