@@ -39,13 +39,16 @@ def is_on_the_page(said: str) -> None:
     assert any(said.endswith(line) or said.startswith(line) for line in MESSAGES), said
 
 
+async def plain() -> None: ...
+
+
 @pytest.fixture
 def app():
     made = Mulligan("memory://", settings=Settings(payload_limit=1000, result_limit=1000))
 
     @made.task(retry=Retry(0))
     def charge(order: int) -> object:
-        ways = {1: lambda: "x" * 2000, 2: lambda: float("nan"), 3: lambda: 1 / 0}
+        ways = {1: lambda: "x" * 2000, 2: lambda: float("nan"), 3: lambda: 1 / 0, 4: plain}
         return ways[order]()
 
     @made.task(name="refund")
@@ -180,7 +183,7 @@ def test_a_payload_that_is_too_large(app):
     is_on_the_page(str(told.value))
 
 
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("order", [1, 2, 4])
 def test_a_result_that_cannot_be_stored(app, order):
     with app.testing(), pytest.raises(JobFailedError) as told:
         app.tasks["charge"].enqueue(order).result()

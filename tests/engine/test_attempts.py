@@ -1,12 +1,15 @@
 """What an attempt's end means, run by the real engine on the virtual clock."""
 
 import asyncio
+import functools
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from mulligan import (
     Adaptive,
+    Delays,
     Exponential,
     Fail,
     JobCancelledError,
@@ -202,6 +205,48 @@ def test_a_result_that_json_cannot_carry_is_a_failed_attempt(app):
         job = odd.enqueue()
         t.drain()
         assert (job.status, job.history()[0].type) == ("failed", "ResultNotJson")
+
+
+async def fetch(number: int) -> int:
+    return number
+
+
+async def forgotten(number: int) -> Any:
+    return fetch(number)
+
+
+async def forgotten_in_a_list(number: int) -> Any:
+    return {"answers": [fetch(number), fetch(number)]}
+
+
+@functools.wraps(fetch)
+def wrapped(number: int) -> Any:
+    return fetch(number)
+
+
+@pytest.mark.parametrize("accept", [None, bool], ids=["any result", "accept="])
+@pytest.mark.parametrize("function", [forgotten, wrapped])
+def test_a_task_that_returns_a_coroutine_is_told_to_await_it(app, function, accept):
+    task = app.task(name="forgetful", retry=Retry(3, Delays((0,))), accept=accept)(function)
+
+    with app.testing() as t:
+        job = task.enqueue(1)
+        t.drain()
+        [attempt] = job.history()
+        assert attempt.type == "ResultNotJson"
+        assert attempt.message.startswith("the task returned a coroutine; await it;")
+        assert "make its wrapper async def" in attempt.message
+
+
+def test_a_coroutine_within_a_result_is_named_with_what_holds_it(app):
+    task = app.task(forgotten_in_a_list)
+
+    with app.testing() as t:
+        job = task.enqueue(1)
+        t.drain()
+        assert job.history()[0].message.startswith(
+            "the task returned a dict with a coroutine in it; await it;"
+        )
 
 
 def test_a_result_over_the_limit_is_a_failed_attempt(app):

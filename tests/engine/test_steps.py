@@ -173,6 +173,26 @@ async def test_what_cannot_be_recorded_is_refused_with_the_remedy(app, value, re
     assert await store.records(job.id) == []
 
 
+async def test_a_step_that_returns_a_coroutine_is_told_to_await_it(app):
+    async def fetch() -> str:
+        return "page"
+
+    async def forgotten() -> Any:
+        return fetch()
+
+    async def forgotten_in_a_list() -> Any:
+        return [fetch(), fetch()]
+
+    @app.task(retry=AT_ONCE)
+    async def ship(function: str) -> None:
+        await astep("fetch", {"one": forgotten, "some": forgotten_in_a_list}[function])
+
+    for which, what in (("one", "a coroutine"), ("some", "a list with a coroutine in it")):
+        status, job, _ = await run(app, ship, which)
+        assert (status, job.retry_count) == ("failed", 0)
+        assert f"step 'fetch' returned {what}; await it;" in job.last_failure_reason
+
+
 async def test_a_type_that_cannot_be_carried_is_refused_before_the_step_runs(app):
     runs: list[Any] = []
 

@@ -276,6 +276,27 @@ async def test_a_signal_that_a_sink_returns_undoes_what_it_wrote(ledger):
     assert ledger.entries() == [("news", key)]
 
 
+async def test_a_sink_that_returns_a_coroutine_is_told_to_await_it(ledger):
+    inner, ledger.sink.function = ledger.sink.function, None
+
+    async def left(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("nothing awaits it")
+
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        await inner(*args, **kwargs)
+        return left()
+
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        inner(*args, **kwargs)
+        return left()
+
+    ledger.sink.function = awaited if ledger.sink.is_async else plain
+    async with working(ledger.app):
+        with pytest.raises(JobFailedError, match="the sink returned a coroutine; await it"):
+            await written(ledger)
+    assert ledger.entries() == []
+
+
 async def test_middleware_surrounds_the_sink_within_the_commit(ledger):
     seen: list[Any] = []
 

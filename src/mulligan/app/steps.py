@@ -15,6 +15,7 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.record import checked_value
 from mulligan.core.signals import Fail
 from mulligan.engine.current import recording
+from mulligan.engine.unawaited import AWAIT_IT, unawaited
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -82,6 +83,8 @@ class StepResult:
         except InvalidError as error:
             raise Fail(str(error), "step") from error
         except (*MISFIT, RecursionError) as error:
+            if (left := unawaited(value)) is not None:
+                raise Fail(f"step {self._name!r} returned {left}; {AWAIT_IT}", "step") from error
             raise Fail(
                 f"the result of step {self._name!r} cannot be recorded as JSON: {error}; return"
                 " text, finite numbers, lists, dicts, or a declared type that can be carried",

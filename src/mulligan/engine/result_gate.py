@@ -25,6 +25,7 @@ from mulligan.core.outcome import Failed, Result, Snoozed, Succeeded
 from mulligan.core.settings import TEXT_LIMIT
 from mulligan.core.signals import Fail, RetryAfter, Snooze, SoftTimeout
 from mulligan.engine.traceback import kept_message, led_to, members, message_of, traceback_of
+from mulligan.engine.unawaited import AWAIT_IT, unawaited
 
 encode_plain = msgspec.json.Encoder().encode
 log = logging.getLogger("mulligan.worker")
@@ -53,7 +54,8 @@ def check_result(accept: Accept | None, value: Any, limit: int, encode: Encode) 
     try:
         encoded = encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        return not_json(TOO_DEEP if isinstance(error, RecursionError) else str(error))
+        why = TOO_DEEP if isinstance(error, RecursionError) else str(error)
+        return not_awaited(value) or not_json(why)
     if is_too_deep(encoded):
         return not_json(TOO_DEEP)
     return too_large(encoded, limit) or Succeeded(encoded)
@@ -69,10 +71,20 @@ def not_json(why: str) -> Failed:
     )
 
 
+def not_awaited(value: Any) -> Failed | None:
+    """A failure without retry of a result with a forgotten await; None if none was forgotten."""
+    if (left := unawaited(value)) is None:
+        return None
+    message = f"the task returned {left}; {AWAIT_IT}; then replay the job"
+    return Failed("ResultNotJson", message, non_retryable=True)
+
+
 def refusal(accept: Accept | None, value: Any) -> Failed | None:
     """The failure of a value that `accept` refuses or raises for; None if it accepts."""
     if accept is None:
         return None
+    if inspect.iscoroutine(value):
+        return not_awaited(value)
     reason = "the result was refused"
     try:
         answer: Any = accept(value)

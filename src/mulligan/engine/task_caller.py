@@ -42,6 +42,7 @@ from mulligan.engine.loops import StoreRetry
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.result_gate import check_result, failed, timed_out
 from mulligan.engine.threads import OutlivedError
+from mulligan.engine.unawaited import AWAIT_IT, unawaited
 from mulligan.stores.contract import CommitsInTransaction, Store
 from mulligan.stores.for_attempts import HasArrivals, arrivals_for_attempt
 
@@ -217,7 +218,7 @@ def guarded(
 
     def work(connection: Any) -> None:
         try:
-            raise_signal(context.run(function, connection, *args, **kwargs))
+            check_sink(context.run(function, connection, *args, **kwargs))
         except BaseException as error:
             raise WorkError(error) from error
 
@@ -237,7 +238,7 @@ def guarded_coroutine(
         deadline = Deadline(inf if timeout is None else timeout, held)
         try:
             async with deadline:
-                raise_signal(await deadline.watched(function(connection, *args, **kwargs)))
+                check_sink(await deadline.watched(function(connection, *args, **kwargs)))
         except asyncio.CancelledError:
             raise
         except TimeoutError as error:
@@ -248,10 +249,12 @@ def guarded_coroutine(
     return work
 
 
-def raise_signal(value: Any) -> None:
-    """Raise a signal that was returned, for it means the same as one raised."""
+def check_sink(value: Any) -> None:
+    """Raise a signal that a sink returned, or Fail for a coroutine: it has not run."""
     if isinstance(value, RetryAfter | Fail | Snooze):
         raise value
+    if (left := unawaited(value)) is not None:
+        raise Fail(f"the sink returned {left}; {AWAIT_IT}; then replay the job")
 
 
 class TransactionalSinks:
