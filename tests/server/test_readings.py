@@ -1,10 +1,13 @@
 """A large store is not counted for every request."""
 
 import asyncio
+import threading
 
 import pytest
 
-from mulligan.server.readings import KEPT, LONGEST, Readings
+from mulligan.app.overview import read_store
+from mulligan.core.facts import Facts
+from mulligan.server.readings import KEPT, LONGEST, SLOW, Computed, Readings
 from mulligan.stores.memory import MemoryStore
 from tests.cli.command_line import new_job
 from tests.server.conftest import good
@@ -177,3 +180,32 @@ async def test_what_was_changed_through_the_server_is_seen_at_once(client, readi
     assert shown["queues"]["mail"]["paused"] is True
     lanes = (await good(client.get("/api/lanes")))["lanes"]
     assert [lane["ready"] for lane in lanes] == [LARGE]
+
+
+async def test_the_loop_goes_on_while_a_document_is_computed(store):
+    may_end = threading.Event()
+    computed = []
+
+    def compute(reading):
+        computed.append(reading)
+        assert may_end.wait(60)
+        return {"of": reading}
+
+    document = Computed(compute)
+    reading = await read_store(store)
+    asking = [asyncio.ensure_future(document.of(reading)) for _ in range(3)]
+    await asyncio.sleep(0)
+    may_end.set()  # by the loop, which is not held up
+    assert await asyncio.gather(*asking) == [{"of": reading}] * 3
+    assert computed == [reading]
+
+
+async def test_a_reading_that_takes_long_is_kept_however_little_waits(large, time):
+    async def facts():
+        time.now += 2 * SLOW
+        return Facts()
+
+    large.facts = facts
+    readings = Readings(large, time, many=LARGE + 1)
+    first = await readings.recent()
+    assert await readings.recent() is first

@@ -1,5 +1,7 @@
 """What a server shows of a store."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -9,6 +11,7 @@ from mulligan.core.fetch import Weighted
 from mulligan.core.status import region_status
 from mulligan.core.worker import Worker
 from mulligan.engine.heartbeat import WorkerNote
+from mulligan.server.listed import MOST
 from mulligan.server.overview import full_overview
 from mulligan.server.shapes.status import Overview
 from tests.cli.command_line import claim, fail, new_job
@@ -165,3 +168,48 @@ async def test_a_worker_is_shown_with_its_process_and_its_jobs_and_obeys_orders(
     await good(client.post("/api/workers/w-us/stop"))
     assert (await good(client.get("/api/workers/w-us")))["order"] == "stop"
     await refused(client.get("/api/workers/w"), 404, "no worker 'w' is known")
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/api/status", "regions"),
+        ("/api/queues", "queues"),
+        ("/api/lanes", "lanes"),
+        ("/api/delayed", "delayed"),
+        ("/api/regions", "regions"),
+        ("/api/workers", "workers"),
+    ],
+)
+async def test_long_lists_come_in_parts(client, store, path, field):
+    names = [f"n{number}" for number in range(5)]
+    await store.enqueue([new_job(name, queue=name, region=name, delay=60) for name in names])
+    await store.enqueue([new_job(f"{name}-due", queue=name, region=name) for name in names])
+    for name in names:
+        await store.beat(Worker(name, name, (name,)), [])
+    whole = (await good(client.get(path)))[field]
+    query: dict[str, Any] = {"limit": len(whole) // 2}
+    parts = []
+    for _ in range(3):
+        page = await good(client.get(path, params=query))
+        assert len(page[field]) <= len(whole) // 2
+        parts.append(page[field])
+        query["after"] = page.get("after")
+    assert query["after"] is None
+    if isinstance(whole, list):
+        assert sorted(whole, key=str) == sorted((each for part in parts for each in part), key=str)
+    else:
+        assert whole == {name: value for part in parts for name, value in part.items()}
+
+
+async def test_the_overview_keeps_the_busiest_of_very_many(client, store):
+    quiet = [new_job(f"j{number}", queue=f"q{number:04}") for number in range(MOST)]
+    busy = [new_job(f"b{number}", queue="zz-busy") for number in range(3)]
+    await store.enqueue(quiet)
+    await store.enqueue(busy)
+    shown = await good(client.get("/api/overview"))
+    assert len(shown["queues"]) == len(shown["alerts"]) == MOST
+    assert shown["queues"]["zz-busy"]["fresh"] == 3
+    assert shown["omitted"] == {"queues": 1, "lanes": 1, "alerts": 1}
+    assert "1 queues, 1 lanes, 1 alerts more" in shown["warnings"][-1]
+    assert "zz-busy" in (await good(client.get("/api/queues?after=q0998")))["queues"]

@@ -1,5 +1,6 @@
 """The overview of a store: its status, the last minute, alerts, and fleets."""
 
+import asyncio
 import sys
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -93,7 +94,8 @@ async def measure(store: Store) -> list[Metric]:
     """Every metric of a store, and what measures it."""
     stats = await store.stats()
     counts = await unless_away(store.counts(), NO_COUNTS)
-    found = metrics(stats, counts, await store.facts())
+    facts = await store.facts()
+    found = await asyncio.to_thread(metrics, stats, counts, facts)
     return [
         build_info(BUILD),
         *found,

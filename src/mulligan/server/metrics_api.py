@@ -1,5 +1,7 @@
 """The routes that show metrics, to Prometheus and to other programs."""
 
+import asyncio
+
 import msgspec
 from prometheus_client.exposition import choose_encoder
 from starlette.requests import Request
@@ -13,8 +15,10 @@ from mulligan.server.shapes.metrics import Metrics
 
 async def metrics(service: Service) -> Metrics:
     """Every metric with its values by queue and region; counters count since the store was made."""
-    document = metrics_document(await service.scrapes.metrics())
-    return msgspec.convert({"metrics": document}, Metrics)
+    found = await service.scrapes.metrics()
+    return await asyncio.to_thread(
+        lambda: msgspec.convert({"metrics": metrics_document(found)}, Metrics)
+    )
 
 
 async def scrape(service: Service, request: Request) -> Response:
@@ -24,4 +28,5 @@ async def scrape(service: Service, request: Request) -> Response:
     except (TypeError, ValueError):  # an invalid version: use the text format
         encode, media_type = choose_encoder("")
     measured = Measured(await service.scrapes.metrics())
-    return Response(encode(measured), headers={"Content-Type": media_type})
+    written = await asyncio.to_thread(encode, measured)
+    return Response(written, headers={"Content-Type": media_type})

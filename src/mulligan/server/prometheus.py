@@ -14,8 +14,10 @@ from mulligan.core.counts import BOUNDS
 from mulligan.core.metric import Metric
 from mulligan.stores.contract import Store
 
-# However many scrapes there are, the store is read at most this often.
+# However many scrapes there are, the store is read at most this often,
 KEPT = 1.0
+# and after a reading that took long, not before this many times as long.
+TIMES = 2.0
 # Upper bounds of buckets, as Prometheus writes them.
 WRITTEN_BOUNDS = ["+Inf" if bound == inf else str(bound) for bound in BOUNDS]
 
@@ -28,14 +30,17 @@ class Scrapes:
         self._monotonic = monotonic
         self._measuring = asyncio.Lock()
         self._at = -inf
+        self._took = 0.0
         self._metrics: list[Metric] = []
 
     async def metrics(self) -> list[Metric]:
         """Every metric, at most a second old; concurrent requests share one read."""
         async with self._measuring:
-            if self._monotonic() - self._at >= KEPT:
+            began = self._monotonic()
+            if began - self._at >= max(KEPT, TIMES * self._took):
                 self._metrics = await measure(self._store)
                 self._at = self._monotonic()
+                self._took = self._at - began
             return self._metrics
 
 

@@ -8,15 +8,17 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mulligan.app.overview import StoreReading, read_store
 from mulligan.core.stats import Stats
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.server")
-# With fewer jobs waiting, counting is quick: every request reads the store anew.
+# With fewer jobs waiting, counting is quick: every request reads the store anew,
 MANY = 50_000
+# unless a reading took this long, as with very many queues.
+SLOW = 0.1
 # A kept reading that is older is read anew while it still serves,
 KEPT = 1.0
 # and one that is older than this serves nobody.
@@ -71,8 +73,9 @@ class Readings:
         """A reading of now, which serves others if the store is large."""
         at, changes = self._monotonic(), self._changes
         reading = await read_store(self._store)
-        keeps = changes == self._changes and jobs_waiting(reading.stats) >= self._many
-        self._kept = Kept(reading, at, self._monotonic() - at) if keeps else None
+        took = self._monotonic() - at
+        large = jobs_waiting(reading.stats) >= self._many or took >= SLOW
+        self._kept = Kept(reading, at, took) if large and changes == self._changes else None
         return reading
 
     def forget(self) -> None:
@@ -84,6 +87,25 @@ class Readings:
         """End a reading that is under way for nobody."""
         if self.refreshing is not None:
             self.refreshing.cancel()
+
+
+class Computed:
+    """A document of the newest reading, computed once for all who ask, in a thread.
+
+    The loop goes on meanwhile: workers' heartbeats are answered.
+    """
+
+    def __init__(self, compute: Callable[[StoreReading], dict[str, Any]]) -> None:
+        self._compute = compute
+        self._reading: StoreReading | None = None
+        self._computing: asyncio.Future[dict[str, Any]] | None = None
+
+    async def of(self, reading: StoreReading) -> dict[str, Any]:
+        """The document of this reading."""
+        if self._computing is None or reading is not self._reading:
+            self._reading = reading
+            self._computing = asyncio.ensure_future(asyncio.to_thread(self._compute, reading))
+        return await asyncio.shield(self._computing)
 
 
 def jobs_waiting(stats: Stats) -> int:

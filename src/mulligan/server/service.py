@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from mulligan.app import Mulligan, Task
-from mulligan.app.overview import StoreReading, overview_of
+from mulligan.app.overview import StoreReading
 from mulligan.engine.chores import MinuteKeeper
 from mulligan.engine.loops import cancel_tasks
 from mulligan.engine.reporter import Reporter
@@ -16,9 +16,10 @@ from mulligan.server.bodies import REQUEST_WITHIN
 from mulligan.server.events import Hub, JobHubs
 from mulligan.server.guard import Guard
 from mulligan.server.housekeep import housekeeping
+from mulligan.server.listed import bounded
 from mulligan.server.overview import full_overview
 from mulligan.server.prometheus import Scrapes
-from mulligan.server.readings import Readings
+from mulligan.server.readings import Computed, Readings
 from mulligan.server.redaction import Redaction
 from mulligan.server.sessions import Sessions
 from mulligan.stores import redact
@@ -59,6 +60,8 @@ class Service:
             limits=app.declared_limits,
         )
         self.readings = Readings(store)
+        self._whole = Computed(self._whole_of)
+        self._bounded = Computed(self._bounded_of)
         self.hub = Hub(self._look)
         self.job_hubs = JobHubs(self._look_at_job)
         self.scrapes = Scrapes(store)
@@ -69,20 +72,23 @@ class Service:
         return self.app.tasks if self.declares else {}
 
     async def status(self) -> dict[str, Any]:
-        """What the app shows of its store."""
-        return overview_of(await self.readings.recent())
+        """Everything at one instant, however much it is."""
+        return await self._whole.of(await self.readings.recent())
 
     async def overview(self) -> dict[str, Any]:
-        """Everything at one instant."""
-        return self._overview_of(await self.readings.recent())
+        """The same with a bound on each list."""
+        return await self._bounded.of(await self.readings.recent())
 
     async def _look(self) -> dict[str, Any]:
-        return self._overview_of(await self.readings.newest())
+        return await self._bounded.of(await self.readings.newest())
 
-    def _overview_of(self, reading: StoreReading) -> dict[str, Any]:
+    def _whole_of(self, reading: StoreReading) -> dict[str, Any]:
         about = {"read_only": self.guard.read_only, "store": redact(self.app.url)}
         seen = full_overview(reading, self.app.called)
         return seen | about | {"fleets": self.redaction.texts(seen["fleets"])}
+
+    def _bounded_of(self, reading: StoreReading) -> dict[str, Any]:
+        return bounded(self._whole_of(reading))
 
     async def _look_at_job(self, job: str) -> dict[str, Any]:
         from mulligan.server.records_api import look  # noqa: PLC0415 - routes are made of services

@@ -1,6 +1,8 @@
 """The routes that show what a store is doing."""
 
 from collections import defaultdict
+from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,8 +14,8 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.lane import ANYWHERE
 from mulligan.core.status import region_status
 from mulligan.server.events import Hub
-from mulligan.server.overview import health_of, with_settings
-from mulligan.server.overview import lanes as lanes_of
+from mulligan.server.listed import ListQuery, named_part, part_of
+from mulligan.server.overview import health_of
 from mulligan.server.problems import Refusal
 from mulligan.server.service import Service
 from mulligan.server.shapes.status import (
@@ -34,14 +36,16 @@ T = TypeVar("T")
 UNBUFFERED = {"X-Accel-Buffering": "no"}
 
 
-def shaped(document: Any, shape: type[T]) -> T:
+def shaped(document: Mapping[str, Any], shape: type[T]) -> T:
     """The parts of a document that the shape names."""
-    return msgspec.convert(document, shape)
+    return msgspec.convert({k: v for k, v in document.items() if v is not msgspec.UNSET}, shape)
 
 
-async def status(service: Service) -> StatusDocument:
+async def status(service: Service, query: ListQuery) -> StatusDocument:
     """Sizes of the global retry queue and of each region, and what runs there."""
-    return shaped(await service.status(), StatusDocument)
+    whole = await service.status()
+    regions, after = named_part(whole["regions"], query)
+    return shaped(whole | {"regions": regions, "after": after}, StatusDocument)
 
 
 async def one_region(service: Service, region: str) -> OneRegion:
@@ -55,35 +59,46 @@ async def one_region(service: Service, region: str) -> OneRegion:
 
 
 async def overview(service: Service) -> Overview:
-    """Everything in one document: status, queues, delayed sets, lanes, health, workers, alerts."""
+    """Everything in one document: status, queues, delayed sets, lanes, health, workers, alerts.
+
+    Of each it has 1,000 entries at most, and `omitted` says how many were left out.
+    """
     return shaped(await service.overview(), Overview)
 
 
-async def queues(service: Service) -> Queues:
+async def queues(service: Service, query: ListQuery) -> Queues:
     """What waits, runs and has ended, by queue, with pauses and settings."""
-    whole = await service.status()
-    facts = await service.store.facts()
-    return shaped({"queues": with_settings(whole["queues"], facts)}, Queues)
+    found, after = named_part((await service.status())["queues"], query)
+    return shaped({"queues": found, "after": after}, Queues)
 
 
-async def lanes(service: Service) -> Lanes:
+async def lanes(service: Service, query: ListQuery) -> Lanes:
     """Every lane that is not empty."""
-    return shaped({"lanes": lanes_of((await service.readings.recent()).stats)}, Lanes)
+    found, after = part_of((await service.status())["lanes"], lane_key, query)
+    return shaped({"lanes": found, "after": after}, Lanes)
 
 
-async def delayed(service: Service) -> DelayedSets:
+def lane_key(lane: Mapping[str, Any]) -> str:
+    """What lanes are in order of."""
+    return f"{lane['queue']}\t{lane['scope']}\t{lane['priority']}"
+
+
+async def delayed(service: Service, query: ListQuery) -> DelayedSets:
     """The delayed jobs of each queue."""
-    return shaped(await service.status(), DelayedSets)
+    found, after = named_part((await service.status())["delayed"], query)
+    return shaped({"delayed": found, "after": after}, DelayedSets)
 
 
-async def workers(service: Service) -> Workers:
+async def workers(service: Service, query: ListQuery) -> Workers:
     """The workers, their regions, and whether they are alive."""
-    return shaped(await service.status(), Workers)
+    found, after = part_of((await service.status())["workers"], itemgetter("id"), query)
+    return shaped({"workers": found, "after": after}, Workers)
 
 
-async def regions(service: Service) -> Regions:
+async def regions(service: Service, query: ListQuery) -> Regions:
     """Each region: whether it is live, and its recent attempts and breaker by queue."""
     facts = await service.store.facts()
+    shown, after = part_of(facts.regions, lambda region: region.name, query)
     health: dict[str, dict[str, Any]] = defaultdict(dict)
     for each in health_of(facts):
         health[each["region"]][each["queue"]] = each
@@ -93,9 +108,9 @@ async def regions(service: Service) -> Regions:
             "serves": sorted(region.serves),
             "health": health.get(region.name, {}),
         }
-        for region in facts.regions
+        for region in shown
     }
-    return shaped({"regions": found}, Regions)
+    return shaped({"regions": found, "after": after}, Regions)
 
 
 async def tasks(service: Service) -> Tasks:

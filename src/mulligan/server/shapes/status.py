@@ -35,10 +35,11 @@ class OneRegion(RegionStatus, frozen=True, kw_only=True):
 
 
 class StatusDocument(Struct, frozen=True):
-    """The global retry queue and every region."""
+    """The global retry queue and every region; `after` is there if others follow."""
 
     global_retry_queue_size: int
     regions: dict[str, RegionStatus]
+    after: str | UnsetType = UNSET
 
 
 class QueueStatus(Struct, frozen=True):
@@ -74,6 +75,7 @@ class Queues(Struct, frozen=True):
     """Every queue that has a job, a worker, settings or a pause."""
 
     queues: dict[str, QueueView]
+    after: str | UnsetType = UNSET
 
 
 class DelayedView(Struct, frozen=True):
@@ -88,6 +90,7 @@ class DelayedSets(Struct, frozen=True):
     """The delayed set of each queue that has one."""
 
     delayed: dict[str, DelayedView]
+    after: str | UnsetType = UNSET
 
 
 class LaneView(Struct, frozen=True):
@@ -106,6 +109,7 @@ class Lanes(Struct, frozen=True):
     """Every lane that is not empty."""
 
     lanes: list[LaneView]
+    after: str | UnsetType = UNSET
 
 
 class BreakerView(Struct, frozen=True):
@@ -145,6 +149,7 @@ class Regions(Struct, frozen=True):
     """Every region that has had a worker."""
 
     regions: dict[str, RegionView]
+    after: str | UnsetType = UNSET
 
 
 class WorkerRow(Struct, frozen=True):
@@ -184,6 +189,7 @@ class Workers(Struct, frozen=True):
     """Every worker that has joined and not left."""
 
     workers: list[WorkerRow]
+    after: str | UnsetType = UNSET
 
 
 class TaskView(Struct, frozen=True):
@@ -216,7 +222,8 @@ class Overview(Struct, frozen=True):
     """The overview. `now` is the store's time; `recent` is the last minute, by queue and region.
 
     `gathering` are jobs, by queue, that wait for others to arrive; `fleets` are run by supervisors.
-    `shards` are those of an app that has several stores.
+    `shards` are those of an app that has several stores. `omitted` counts, by field, the entries
+    that are left out of long lists.
     """
 
     global_retry_queue_size: int
@@ -233,6 +240,7 @@ class Overview(Struct, frozen=True):
     gathering: dict[str, int]
     fleets: dict[str, Any]
     shards: list[ShardRow]
+    omitted: dict[str, int]
     read_only: bool
     store: str
     version: str
