@@ -155,10 +155,11 @@ async def end(case: Case, scene: Scene) -> list[str]:
     held = await leases_of(scene)
     if play.again:
         await play.act(scene)
-    await work_until_ended(name for name, status in play.ends.items() if status in ENDED)(scene)
+    ends = {} if play.or_not and not await scene.jobs() else play.ends
+    await work_until_ended(name for name, status in ends.items() if status in ENDED)(scene)
     await tick(scene)
     records = Records(case.history)
-    wrong = await check(scene, play.ends | PLACED, held, records)
+    wrong = await check(scene, ends | PLACED, held, records)
     for _ in range(LOOKS):
         if not wrong:
             break
@@ -166,7 +167,7 @@ async def end(case: Case, scene: Scene) -> list[str]:
         # worker may have stopped before it had kept house once.
         await asyncio.sleep(LOOK_EVERY)
         await scene.store.promote(BATCH_LIMIT)
-        wrong = await check(scene, play.ends | PLACED, held, records)
+        wrong = await check(scene, ends | PLACED, held, records)
     wrong += await contradicted(scene, records)
     await clear(case, scene)
     return wrong

@@ -69,8 +69,8 @@ class Play(NamedTuple):
     """What is there before, what the process does, and how every job ends.
 
     Only points within these operations count. With `again`, a clean process does the same once
-    more, as a caller does who got no answer. What is done `by_chance`, within these operations, may
-    not be done in every performance.
+    more, as a caller does who got no answer. What is done `or_not` may have left nothing at all.
+    What is done `by_chance`, within these operations, may not be done in every performance.
     """
 
     role: str
@@ -82,6 +82,7 @@ class Play(NamedTuple):
     again: bool = False
     stores: tuple[str, ...] = EVERYWHERE
     query: str = ""
+    or_not: bool = False
     by_chance: tuple[str, ...] = ()
 
     def may_miss(self, point: str) -> bool:
@@ -116,6 +117,12 @@ async def enqueue_keyed(scene: Scene) -> None:
 async def gather(scene: Scene) -> None:
     """Three calls and the job that takes their results: five jobs are two batches."""
     calls = [scene.app.tasks["step"].call(number) for number in range(4)]
+    await scene.app.agather(calls, scene.app.tasks["total"], id=scene.id("all"))
+
+
+async def gather_once(scene: Scene) -> None:
+    """Two calls and the job that takes their results: one batch, which nobody asks for again."""
+    calls = [scene.app.tasks["step"].call(number) for number in range(2)]
     await scene.app.agather(calls, scene.app.tasks["total"], id=scene.id("all"))
 
 
@@ -437,6 +444,8 @@ PLAYS = (
     asking("producer", "unique key", nothing, enqueue_keyed, {"first": "done"}, *ENQUEUE),
     asking("producer", "gather", nothing, gather, with_status("done", [*MEMBERS, "all.2"]),
            *ENQUEUE),
+    Play("producer", "gather or not", nothing, gather_once,
+         with_status("done", [*MEMBERS[:2], "all.2"]), ENQUEUE, or_not=True),
     working("mixed", mixed, MIXED, ATTEMPT),
     working("dead letters moved", mixed, MIXED, ("commit",))._replace(
         stores=("mongo",), query="move_dead=true"),

@@ -48,6 +48,15 @@ def dying(monkeypatch, step, after=0):
             yield
 
 
+@contextmanager
+def producer_dying(monkeypatch, step):
+    """The process dies where it comes to this step of enqueueing."""
+    with monkeypatch.context() as patched:
+        patched.setattr(f"mulligan.stores.mongo.enqueue.{step}", crash)
+        with pytest.raises(asyncio.CancelledError):
+            yield
+
+
 @pytest.mark.parametrize("step", [*ARRIVING, "join_lane"])
 async def test_the_last_arrival_counts_once_wherever_it_was_interrupted(
     store, another, tasks, monkeypatch, step
@@ -192,3 +201,41 @@ async def test_members_that_another_program_spoilt_do_not_hide_others(
     for _ in range(2):
         await store.promote(100)
     assert await store.arrivals("all") == {0: None}
+
+
+@pytest.mark.parametrize("part", [10**6, 1], ids=["in the document", "beside it"])
+@pytest.mark.parametrize("step", ["insert_where_free", "empty"])
+async def test_a_producer_that_dies_leaves_a_gather_with_all_its_members(
+    store, another, monkeypatch, step, part
+):
+    monkeypatch.setattr("mulligan.stores.mongo.outbox.PART", part)
+    with producer_dying(monkeypatch, step):
+        await begin_gathering(store, 3)
+    await another.promote(100)
+    claims = (await claim(another, FRESH, demand=5, worker=BOB)).claims
+    assert {each.id for each in claims} == {"m0", "m1", "m2"}
+    await another.commit([done(each) for each in claims])
+    assert names(await claim(another, GATHERED, demand=5, worker=BOB)) == ["all"]
+    assert [each.created for each in await store.enqueue([gathering(3)])] == [False]
+
+
+async def test_a_producer_that_died_before_its_gather_was_stored_leaves_nothing(
+    store, another, database, monkeypatch, clock
+):
+    monkeypatch.setattr("mulligan.stores.mongo.outbox.PART", 1)
+    with producer_dying(monkeypatch, "insert"):
+        await begin_gathering(store, 3)
+    assert (await another.page(Selection(), 10)).jobs == []
+    await another.promote(100)
+    assert database["tasks_outbox"].count_documents({}) == 3, "the gather may be on its way"
+    clock.advance(3600)
+    await another.promote(100)
+    assert database["tasks_outbox"].count_documents({}) == 0
+
+
+async def test_who_asks_for_a_gather_again_finds_the_members_stored(store, another, monkeypatch):
+    with producer_dying(monkeypatch, "insert_where_free"):
+        await begin_gathering(store, 2)
+    again = [gathering(2), *(job(f"m{n}", gather="all", gather_index=n) for n in range(2))]
+    assert [each.created for each in await another.enqueue(again)] == [False] * 3
+    assert len((await claim(another, FRESH, demand=5, worker=BOB)).claims) == 2

@@ -27,7 +27,14 @@ from mulligan.stores.mongo.document import (
     unique_key_of,
 )
 from mulligan.stores.mongo.fields import new_document
-from mulligan.stores.mongo.outbox import Box, boxes_of, take_away
+from mulligan.stores.mongo.outbox import (
+    UNDELIVERED,
+    Box,
+    boxes_of,
+    pack,
+    set_beside,
+    take_away,
+)
 from mulligan.stores.mongo.wakeup import News, Wakeup, news_of
 
 
@@ -57,7 +64,8 @@ class Enqueuer:
             answers = await self.first_ones(jobs, docs, left, ours)
             left = [] if answers else left
         while left:
-            created = {id(doc) for doc in await insert(self.connection, [docs[at] for at in left])}
+            asked = [docs[at] for at in left]
+            created = {id(doc) for doc in await insert_whole(self.connection, asked)}
             for at in left:
                 if id(docs[at]) in created:
                     ours.setdefault(jobs[at].id, at)
@@ -140,6 +148,12 @@ async def deliver(connection: Connection, boxes: Sequence[Box]) -> set[str]:
         return set()
     every = [job for box in boxes for job in box.jobs]
     created = await store_next(connection, every)
+    await empty(connection, boxes)
+    return {doc["_id"] for doc in [*created, *filter(is_successor, every)]}
+
+
+async def empty(connection: Connection, boxes: Sequence[Box]) -> None:
+    """Forget these boxes: all their jobs are stored."""
     release = {"mulligan.outbox": "", **RELEASE_KEY}
     kinds = (
         ([b for b in boxes if not b.keeps], release),
@@ -150,7 +164,6 @@ async def deliver(connection: Connection, boxes: Sequence[Box]) -> set[str]:
     )
     await write(connection.tasks, [emptied(some, fields) for some, fields in kinds if some])
     await take_away(connection, boxes)
-    return {doc["_id"] for doc in [*created, *filter(is_successor, every)]}
 
 
 def emptied(boxes: Sequence[Box], fields: Doc) -> UpdateMany:
@@ -248,6 +261,35 @@ def released(doc: Doc) -> Change:
 # -- inserts -------------------------------------------------------------------------------
 
 
+async def insert_whole(connection: Connection, docs: Sequence[Doc]) -> list[Doc]:
+    """As `insert`, but a gathering job and all other jobs of the batch are stored, or none is.
+
+    The gathering job is stored first, with the others in its outbox until they are stored too.
+    """
+    first = next(iter(gathering(docs)), None)
+    if first is None or len(with_rivals([first], docs)) > 1:
+        return await insert(connection, docs)
+    others = [doc for doc in docs if doc is not first]
+    box = pack(first["_id"], 0, others, keeps=True, now=await connection.now())
+    await set_beside(connection, [box])
+    boxed = first | {"mulligan": first["mulligan"] | {"outbox": box.field}}
+    if not await insert(connection, [boxed]):
+        await take_away(connection, [box])
+        # The caller may ask again: the members may be in the outbox still.
+        before = await rows(connection.tasks.find({"_id": first["_id"], **UNDELIVERED}))
+        await deliver(connection, await boxes_of(connection, before))
+        return await insert(connection, others)
+    stored = await insert_where_free(connection, others)
+    await empty(connection, [box])
+    return [first, *stored]
+
+
+def gathering(docs: Sequence[Doc]) -> list[Doc]:
+    """Return the jobs at which others of these gather."""
+    awaited = {doc["mulligan"].get("gather") for doc in docs}
+    return [doc for doc in docs if doc["_id"] in awaited]
+
+
 async def insert(connection: Connection, docs: Sequence[Doc]) -> list[Doc]:
     """Insert the documents that are not there yet; returns those.
 
@@ -259,8 +301,7 @@ async def insert(connection: Connection, docs: Sequence[Doc]) -> list[Doc]:
             doc["_id"] for doc in await rows(connection.dlq.find({"_id": {"$in": ids}}, {"_id": 1}))
         }
         docs = [doc for doc in docs if doc["_id"] not in gone]
-    awaited = {doc["mulligan"].get("gather") for doc in docs}
-    first = with_rivals([doc for doc in docs if doc["_id"] in awaited], docs)
+    first = with_rivals(gathering(docs), docs)
     ahead = {id(doc) for doc in first}
     others = [doc for doc in docs if id(doc) not in ahead]
     return await insert_new(connection, first) + await insert_new(connection, others)

@@ -1,6 +1,6 @@
-"""The next jobs of a finished one, kept until every one of them is enqueued.
+"""The next jobs of a finished one, or the members of a new gathering one, until all are enqueued.
 
-They lie in the finished document, written by the same update, so that a crash loses nothing; and
+They lie in that document, written by the same update or insert, so that a crash loses nothing; and
 their ids are fixed, so that delivering them twice is the same as once. Where they are too large
 for one document, they lie in parts beside it: the parts are written before, and count from the
 update on that names their stamp. Parts that no update can name any more are swept.
@@ -15,14 +15,16 @@ from msgspec import Struct
 from pymongo import DeleteMany, UpdateMany
 
 from mulligan.core.validation import INVALID_RECORD
-from mulligan.stores.mongo.bulk_write import new_stamp, write
+from mulligan.stores.mongo.bulk_write import new_stamp, stamped_at, write
 from mulligan.stores.mongo.connection import Connection, rows
-from mulligan.stores.mongo.document import STATUSES, Doc
+from mulligan.stores.mongo.document import SECOND, STATUSES, Doc
 from mulligan.stores.mongo.validate import invalid_reason
 
 # A document holds 16 MiB at most.
 PART = 4 * 1024 * 1024
 SWEPT_AT_ONCE = 100
+# Longer than it takes to insert the parent after the last of the parts.
+INSERTED_WITHIN = 3600 * SECOND
 UNDELIVERED = {
     "mulligan.outbox.stamp": {"$gt": ""},
     "mulligan": {"$not": {"$type": "array"}},  # the server looks into lists as well
@@ -60,8 +62,8 @@ class Box(Struct, frozen=True):
         return {"stamp": self.stamp, "jobs": self.parts[0], **keeps}
 
 
-def pack(parent: Any, token: int, jobs: list[Doc], *, keeps: bool = False) -> Box:
-    """Put next jobs into a box."""
+def pack(parent: Any, token: int, jobs: list[Doc], *, keeps: bool = False, now: int = 0) -> Box:
+    """Put next jobs into a box; one for a parent that is not stored yet says when it was made."""
     parts: list[list[Doc]] = [[]]
     room = PART
     for job in jobs:
@@ -71,7 +73,7 @@ def pack(parent: Any, token: int, jobs: list[Doc], *, keeps: bool = False) -> Bo
             room = PART
         parts[-1].append(job)
         room -= size
-    return Box(parent, token, new_stamp(), parts, keeps)
+    return Box(parent, token, new_stamp(now), parts, keeps)
 
 
 def part_names(stamp: str, count: int) -> list[str]:
@@ -161,14 +163,15 @@ async def sweep(connection: Connection) -> None:
             )
         )
     }
-    left = [p["_id"] for p in parts if not may_count(p, parents.get(p["parent"]))]
+    now = await connection.now()
+    left = [p["_id"] for p in parts if not may_count(p, parents.get(p["parent"]), now)]
     await write(connection.outbox, [DeleteMany({"_id": {"$in": left}})])
 
 
-def may_count(part: Doc, parent: Doc | None) -> bool:
-    """Whether a document names the part, or a commit that holds its lease may still do so."""
+def may_count(part: Doc, parent: Doc | None, now: int) -> bool:
+    """Whether a document names the part, or one that is written or inserted may still do so."""
     if parent is None:
-        return False
+        return now - stamped_at(part["stamp"]) < INSERTED_WITHIN
     private = parent["mulligan"]
     if (private.get("outbox") or {}).get("stamp") == part["stamp"]:
         return True
