@@ -190,6 +190,18 @@ def test_a_result_that_cannot_be_stored(app, order):
     is_on_the_page(str(told.value).split("failed: ", 1)[1])
 
 
+def test_a_job_without_an_argument_that_its_task_gained(app):
+    @Mulligan("memory://").task
+    def charge() -> None: ...
+
+    job = charge.call().job
+    with app.testing() as t:
+        t.run(t.store.enqueue([job]))
+        with pytest.raises(JobFailedError) as told:
+            app.job(job.id).result()
+    is_on_the_page(str(told.value).split("failed: ", 1)[1])
+
+
 def test_a_failure_has_its_traceback_below(app):
     with app.testing(), pytest.raises(JobFailedError) as told:
         app.tasks["charge"].using(id="a-1").enqueue(3).result()

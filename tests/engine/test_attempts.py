@@ -260,6 +260,53 @@ def test_a_result_over_the_limit_is_a_failed_attempt(app):
         assert job.history()[0].type == "ResultTooLarge"
 
 
+def charge_with_more(order: int, currency: str) -> str:
+    return f"{order} {currency}"
+
+
+def charge_with_a_keyword(order: Any, *, currency: Any) -> str:
+    return f"{order} {currency}"
+
+
+async def charge_in_a_coroutine(order: int, currency: str, *notes: str) -> str:
+    return f"{order} {currency} {notes}"
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"order": 7}], ids=["by position", "by name"])
+@pytest.mark.parametrize(
+    "function", [charge_with_more, charge_with_a_keyword, charge_in_a_coroutine]
+)
+def test_a_job_without_an_argument_that_its_task_gained_fails_once(app, function, kwargs):
+    @Mulligan("memory://").task(name="charge")
+    def charge(order: int) -> None: ...
+
+    app.task(name="charge", retry=Retry(3, Delays((0,))))(function)
+    stored = charge.call(**kwargs) if kwargs else charge.call(7)
+    with app.testing() as t:
+        t.run(t.store.enqueue([stored.job]))
+        t.drain()
+        job = app.job(stored.job.id)
+        [attempt] = job.history()
+        assert (job.status, attempt.code) == ("failed", "signature")
+        assert "needs currency, and the job was stored without" in attempt.message
+        assert "give currency a default and replay the job" in attempt.message
+
+
+def test_a_job_without_an_argument_that_has_a_default_runs(app):
+    @Mulligan("memory://").task(name="charge")
+    def charge(order: int) -> None: ...
+
+    @app.task(name="charge")
+    def charge_now(order: int, currency: str = "EUR", *more: int, **others: int) -> str:
+        return currency
+
+    stored = charge.call(7)
+    with app.testing() as t:
+        t.run(t.store.enqueue([stored.job]))
+        t.drain()
+        assert app.job(stored.job.id).result() == "EUR"
+
+
 def test_an_unknown_task_is_tried_later_and_ends_as_a_dead_letter(app):
     @app.task
     async def known() -> None: ...

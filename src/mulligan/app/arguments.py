@@ -30,6 +30,7 @@ SHOWN_LIMIT = 80
 SIMPLE = {int, str, bool}
 INT_LEAST, INT_MOST = -(2**63), 2**64 - 1
 Kind = inspect.Parameter
+POSITIONAL = (Kind.POSITIONAL_ONLY, Kind.POSITIONAL_OR_KEYWORD)
 WAYS: dict[Any, Literal["positional", "either", "keyword", "rest", "extra"]] = {
     Kind.POSITIONAL_ONLY: "positional",
     Kind.POSITIONAL_OR_KEYWORD: "either",
@@ -195,6 +196,8 @@ class Arguments:
         args, kwargs = call.args, call.kwargs
         if self.resources and (given := self.resources.keys() & kwargs):
             raise Fail(self._filled_in(given.pop()), "signature")
+        if kwargs or len(args) != len(types.declared):
+            self._check_complete(args, kwargs)
         if types.plain:
             return args, kwargs
         if list(map(type, args)) != types.kinds:
@@ -259,6 +262,26 @@ class Arguments:
             raise InvalidError(
                 f"task {self._name}{self.signature} cannot be called so: {error}"
             ) from error
+
+    def _check_complete(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Raise Fail if the stored call lacks an argument: the task has changed since."""
+        missing = [
+            name
+            for index, (name, parameter) in enumerate(self.signature.parameters.items())
+            if parameter.default is Kind.empty
+            and name not in kwargs
+            and (
+                parameter.kind is Kind.KEYWORD_ONLY
+                or (index >= len(args) and parameter.kind in POSITIONAL)
+            )
+        ]
+        if missing:
+            names = ", ".join(missing)
+            raise Fail(
+                f"task {self._name}{self.signature} needs {names}, and the job was stored without;"
+                f" give {names} a default and replay the job, or enqueue it again with {names}",
+                "signature",
+            )
 
     def _check(self, name: str, codec: Codec | None, value: Any) -> Any:
         if codec is None or type(value) in (int, float):
