@@ -277,10 +277,13 @@ def test_the_doctor_names_a_task_that_nobody_knows_and_names_that_clash(store):
             await store.note(each.note, encode(each), 60.0)
         met = Unknown("old", "mail", "j", now)
         await store.note(unknown_note("old"), encode(met), 60.0)
+        await claim(store, 1)
 
     do(store, fill)
     code, said = doctors()
     assert code == 1
+    assert "✓ 1 live worker in default" in said
+    assert "every waiting job has a worker" not in said
     assert "✗ no live worker knows task 'old'; worker ann knew it last, " in said
     assert "! task 'send' is send(to) to worker bob and send(weight) to worker eve" in said
 

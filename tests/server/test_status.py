@@ -8,6 +8,8 @@ import pytest
 from mulligan.app.overview import read_store
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Weighted
+from mulligan.core.lane import Lane, Priority
+from mulligan.core.limits import Limit, costs_text
 from mulligan.core.status import region_status
 from mulligan.core.worker import Worker
 from mulligan.engine.heartbeat import WorkerNote
@@ -15,6 +17,7 @@ from mulligan.server.listed import MOST
 from mulligan.server.overview import full_overview
 from mulligan.server.shapes.status import Overview
 from tests.cli.command_line import claim, fail, new_job
+from tests.contract.builders import again
 from tests.server.apps import app
 from tests.server.conftest import good, refused
 
@@ -94,6 +97,27 @@ async def test_queues_show_what_is_stored_with_them(client, store):
     assert queue["policy"] == "weighted(retry=0.2)"
     assert queue["grace"] == 3.0
     assert queue["paused"] is True
+
+
+async def test_jobs_that_wait_for_a_paused_limit_are_not_late_and_their_queue_says_so(
+    client, store, clock
+):
+    await store.set_limit("api", Limit(rate=9, per=1), declared=True)
+    await store.enqueue([new_job("held", limits=costs_text({"api": 1}))])
+    [held] = await claim(store, 1)
+    await store.commit([again(held, lane=Lane("mail", "*", Priority.RETRY))])
+    await store.pause_limit("api", 3600.0)
+    clock.advance(60)
+    shown = await good(client.get("/api/overview"))
+    assert shown["queues"]["mail"]["held_by"] == ["api"]
+    assert not any("has waited" in said for said in shown["alerts"])
+    [limit] = shown["limits"]
+    assert (limit["name"], limit["state"]) == ("api", "paused")
+    assert limit["paused_until"] == clock() + 3540
+    await store.pause_limit("api", 0.0)
+    shown = await good(client.get("/api/overview"))
+    assert (shown["queues"]["mail"]["held_by"], shown["limits"]) == ([], [])
+    assert any("has waited" in said for said in shown["alerts"])
 
 
 async def test_lanes_and_delayed_sets_count_what_waits(client, store):

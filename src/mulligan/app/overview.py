@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from msgspec.structs import asdict
@@ -13,9 +13,10 @@ from mulligan.core.alerts import alerts
 from mulligan.core.counts import BUCKETS, NO_COUNTS, Counts
 from mulligan.core.facts import Facts
 from mulligan.core.fleets import PREFIX, fleets
+from mulligan.core.held_up import NOTHING_HELD_UP, HeldUp, held_up, paused_limits, tight_limits
 from mulligan.core.job import Job
 from mulligan.core.limit_metrics import limit_metrics
-from mulligan.core.limits import ALL_LIMITS
+from mulligan.core.limits import ALL_LIMITS, LimitView
 from mulligan.core.metric import Metric, Sample
 from mulligan.core.metrics import build_info, metrics, schedule_metrics, summary
 from mulligan.core.page import Selection
@@ -29,6 +30,8 @@ from mulligan.core.worker import ABOUT, WorkerAbout, read_about
 from mulligan.stores.contract import Store
 
 RUNNING_LIMIT = 1000
+# While a limit is paused: how many limits, queues and pending jobs of each queue are looked at.
+LIMITS_READ, QUEUES_READ, PENDING_READ = 1000, 20, 500
 BUILD = {
     "version": sys.modules["mulligan"].__version__,
     "python_version": ".".join(map(str, sys.version_info[:3])),
@@ -45,20 +48,38 @@ class StoreReading(NamedTuple):
     notes: dict[str, bytes]
     worker_notes: dict[str, bytes]
     schedules: list[ScheduleView]
+    limits: list[LimitView]
+    held_up: HeldUp
 
 
 async def read_store(store: Store) -> StoreReading:
     """Read everything that an overview shows; without what an absent shard keeps."""
     running = await store.page(Selection(status="processing"), RUNNING_LIMIT, bodies=False)
+    stats = await store.stats()
+    limits = await unless_away(store.limits(LIMITS_READ), [])
     return StoreReading(
-        await store.stats(),
+        stats,
         await store.facts(),
         await unless_away(store.counts(), NO_COUNTS),
         running.jobs,
         await unless_away(store.notes(PREFIX), {}),
         await unless_away(store.notes(ABOUT), {}),
         await unless_away(list_schedules(store), []),
+        limits,
+        await read_held_up(store, stats, paused_limits(limits, stats.now)),
     )
+
+
+async def read_held_up(store: Store, stats: Stats, paused: Collection[str]) -> HeldUp:
+    """What paused limits hold up, among the newest pending jobs of queues with due jobs."""
+    if not paused:
+        return NOTHING_HELD_UP
+    queues = sorted({each.lane.queue for each in stats.lanes if each.ready})[:QUEUES_READ]
+    pending: list[Job] = []
+    for queue in queues:
+        selection = Selection(status="pending", queue=queue)
+        pending += (await store.page(selection, PENDING_READ, bodies=False)).jobs
+    return held_up(pending, paused, stats.now)
 
 
 def overview_of(reading: StoreReading, app: str = AN_APP) -> dict[str, Any]:
@@ -66,13 +87,19 @@ def overview_of(reading: StoreReading, app: str = AN_APP) -> dict[str, Any]:
     whole = status(reading.stats, reading.running, reading.facts)
     about = read_about(reading.worker_notes)
     workers = [each | {"about": shown(about.get(each["id"]))} for each in whole["workers"]]
+    held = reading.held_up.queues
+    queues = {
+        name: each | {"held_by": held.get(name, [])} for name, each in whole["queues"].items()
+    }
     return whole | {
+        "queues": queues,
+        "limits": tight_limits(reading.limits, reading.stats.now),
         "workers": workers,
         "recent": summary(reading.counts, reading.facts),
         "shards": [asdict(each) for each in reading.stats.shards],
         "alerts": [
             *absent(reading.stats.shards),
-            *alerts(reading.stats, reading.facts, app),
+            *alerts(reading.stats, reading.facts, app, reading.held_up),
             *problems(reading.schedules),
         ],
         "gathering": dict(sorted(reading.stats.gathering.items())),

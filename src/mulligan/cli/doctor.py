@@ -77,11 +77,13 @@ async def findings(store: Store, app: Mulligan) -> AsyncIterator[Finding]:
     for finding in await store.doctor():
         yield finding
     facts = await store.facts()
-    for finding in (*workers(stats, app), *service(stats, facts, app)):
-        yield finding
     known = read_registrations(await unless_away(store.notes(KNOWS), {}))
     unknown = read_unknown(await unless_away(store.notes(UNKNOWN), {}))
-    for finding in tasks(known, unknown, stats.now):
+    of_tasks = list(tasks(known, unknown, stats.now))
+    all_known = all(finding.level != "bad" for finding in of_tasks)
+    for finding in (*workers(stats, app), *service(stats, facts, app, all_known=all_known)):
+        yield finding
+    for finding in of_tasks:
         yield finding
     for view in await unless_away(list_schedules(store), []):
         if view.problem is not None:
@@ -158,8 +160,8 @@ def tasks(
         yield Finding("warn", said, remedy)
 
 
-def service(stats: Stats, facts: Facts, app: Mulligan) -> Iterable[Finding]:
-    """Whether a live worker may take each waiting job."""
+def service(stats: Stats, facts: Facts, app: Mulligan, *, all_known: bool) -> Iterable[Finding]:
+    """Whether a live worker may take each waiting job; `all_known` if their tasks are known."""
     live = [view.worker for view in stats.workers if view.live]
     left = unserved(stats, facts)
     for each in left:
@@ -177,5 +179,5 @@ def service(stats: Stats, facts: Facts, app: Mulligan) -> Iterable[Finding]:
     for sentence in one_sided:
         said, _, remedy = sentence.partition("; ")
         yield Finding("bad", said, remedy)
-    if live and not left and not one_sided:
+    if live and not left and not one_sided and all_known:
         yield Finding("ok", "every waiting job has a worker that may take it")

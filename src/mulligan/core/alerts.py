@@ -3,18 +3,26 @@
 from mulligan.core.checks import span
 from mulligan.core.facts import Facts
 from mulligan.core.health import PROBES_TO_CLOSE, WINDOW, Health
+from mulligan.core.held_up import NOTHING_HELD_UP, HeldUp
 from mulligan.core.settings import AN_APP
-from mulligan.core.status import Snapshot, is_global_retry
+from mulligan.core.stats import Stats
+from mulligan.core.status import is_global_retry
 from mulligan.core.unserved import unserved
 
 GLOBAL_DEPTH_LIMIT = 10
 RETRY_WAIT_LIMIT = 30.0
 
 
-def alerts(snapshot: Snapshot, facts: Facts, app: str = AN_APP) -> list[str]:
-    """What an operator should look at now, one sentence each; `app` is its name in commands."""
+def alerts(
+    snapshot: Stats, facts: Facts, app: str = AN_APP, held_up: HeldUp = NOTHING_HELD_UP
+) -> list[str]:
+    """What an operator should look at now, one sentence each; `app` is its name in commands.
+
+    Retries that wait for a limit that is paused do not count as late.
+    """
     said = [f"{each.sentence}; {each.remedy(app)}" for each in unserved(snapshot, facts)]
-    waiting = [count for count in snapshot.lanes if count.lane.is_retry and count.ready]
+    startable = held_up.startable(snapshot.lanes)
+    waiting = [count for count in startable if count.lane.is_retry and count.ready]
     depth = sum(count.ready for count in waiting if is_global_retry(count.lane))
     if depth > GLOBAL_DEPTH_LIMIT:
         said.append(f"{depth} global retries wait, more than {GLOBAL_DEPTH_LIMIT}")

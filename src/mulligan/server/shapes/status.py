@@ -1,6 +1,6 @@
 """The state of a store in answers; `core.status` computes it."""
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -43,7 +43,11 @@ class StatusDocument(Struct, frozen=True):
 
 
 class QueueStatus(Struct, frozen=True):
-    """Waiting jobs by kind, running jobs, and ended jobs that are still stored."""
+    """Waiting jobs by kind, running jobs, and ended jobs that are still stored.
+
+    `held_by` are the paused limits that all due jobs of the queue wait for, as far as these were
+    looked at.
+    """
 
     fresh: int
     urgent: int
@@ -54,6 +58,7 @@ class QueueStatus(Struct, frozen=True):
     cancelled: int
     paused: bool
     policy: str
+    held_by: list[str]
 
 
 class BudgetView(Struct, frozen=True):
@@ -218,12 +223,22 @@ class ShardRow(Struct, frozen=True):
     away: str | None
 
 
+class TightLimit(Struct, frozen=True):
+    """A limit that is paused, or full while jobs wait for it."""
+
+    name: str
+    state: Literal["paused", "full"]
+    paused_until: float | None
+    waiting: int
+    running: int
+
+
 class Overview(Struct, frozen=True):
     """The overview. `now` is the store's time; `recent` is the last minute, by queue and region.
 
     `gathering` are jobs, by queue, that wait for others to arrive; `fleets` are run by supervisors.
-    `shards` are those of an app that has several stores. `omitted` counts, by field, the entries
-    that are left out of long lists.
+    `shards` are those of an app that has several stores. `limits` are the paused and the
+    full ones. `omitted` counts, by field, the entries that are left out of long lists.
     """
 
     global_retry_queue_size: int
@@ -237,6 +252,7 @@ class Overview(Struct, frozen=True):
     health: list[HealthView]
     recent: dict[str, dict[str, dict[str, int | float | str | None]]]
     alerts: list[str]
+    limits: list[TightLimit]
     gathering: dict[str, int]
     fleets: dict[str, Any]
     shards: list[ShardRow]

@@ -85,6 +85,17 @@ export const name = (text) => h("span.name", { title: text }, text);
 export const serving = (overview) =>
   overview.workers.filter((worker) => worker.live && worker.queues.length > 0);
 
+/** What keeps the jobs of a queue from starting, or that nothing does. */
+export function queueState(queue, numbers, overview) {
+  if (numbers.paused) return badge("paused", "retry");
+  if (!serving(overview).some((worker) => worker.queues.includes(queue))) return badge("no worker", "idle");
+  const [limit, ...others] = numbers.held_by;
+  if (limit === undefined) return badge("serving", "good");
+  const more = others.length ? ` and ${others.length} more` : "";
+  return h("a", { href: "#/limits", title: `All due jobs wait for limit ${limit}${more}, which is paused.` },
+    badge("limit paused", "retry"));
+}
+
 /** The scope of a lane in words. */
 export function scopeWords(scope) {
   if (scope === "*") return "any region";

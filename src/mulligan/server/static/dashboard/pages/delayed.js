@@ -4,10 +4,10 @@ import { get } from "../api.js";
 import { histogram } from "../charts.js";
 import { h } from "../dom.js";
 import { count, counted } from "../format.js";
-import { heading, link, name, panel, table } from "../parts.js";
+import { heading, link, name, panel, sum, table } from "../parts.js";
 
 const LOOK_AGAIN_AFTER = 15_000; // milliseconds: many jobs are looked through
-const LABELLED = [0, 6, 12, 18];
+const LABELLED = [6, 12, 18];
 
 export default {
   title: () => "Delayed",
@@ -18,7 +18,7 @@ export default {
     const number = (title, cell) => ({ title, number: true, cell });
     return [
       heading("Delayed"),
-      panel("The hours to come", hoursChart(data)),
+      panel("The hours to come", hoursChart(data, sum(rows, (row) => row.ready_now))),
       panel("By queue", table({
         caption: "Delayed jobs by queue",
         empty: "No job is delayed.",
@@ -40,15 +40,16 @@ export function hoursAreStale(data, age) {
   return age > LOOK_AGAIN_AFTER;
 }
 
-/** A column for each of the hours to come, and one for all that is later. */
-export function hoursChart({ hours, later, looked_at: lookedAt, complete }) {
+/** A column for jobs that are due, one for each of the hours to come, and one for all that is later. */
+export function hoursChart({ hours, later, looked_at: lookedAt, complete }, dueNow) {
   const columns = hours.map((value, hour) => ({
-    value, label: LABELLED.includes(hour) ? (hour ? `+${hour} h` : "now") : "",
+    value, label: LABELLED.includes(hour) ? `+${hour} h` : "",
     title: `due in ${hour} to ${hour + 1} h: ${counted(value, "job")}`,
   }));
+  columns.unshift({ value: dueNow, label: "due now", title: `due now, and not started yet: ${counted(dueNow, "job")}` });
   columns.push({ value: later, label: "later", title: `due in more than ${hours.length} h: ${counted(later, "job")}` });
   const total = hours.reduce((all, value) => all + value, later);
-  const label = `Due in the next ${hours.length} hours: ${count(total - later)}; later: ${count(later)}`;
+  const label = `Due now: ${count(dueNow)}; in the next ${hours.length} hours: ${count(total - later)}; later: ${count(later)}`;
   return h("figure", {},
     histogram(columns, label),
     h("figcaption.below", {}, `${label}.`,

@@ -95,21 +95,27 @@ function regionCard(region, overview, most) {
   const status = at(overview.regions, region);
   const own = overview.lanes.filter((lane) => lane.scope === region && !(isGlobal(lane) && isRetry(lane)));
   const urgent = sum(own.filter((lane) => lane.lane === "urgent"), (lane) => lane.ready);
-  const workers = serving(overview).filter((worker) => worker.region === region);
+  const anywhere = region === "*";
+  const queues = new Set(own.map((lane) => lane.queue));
+  const workers = serving(overview).filter((worker) =>
+    anywhere ? worker.queues.some((queue) => queues.has(queue)) : worker.region === region);
   const slots = sum(workers, (worker) => worker.concurrency);
   const busy = sum(workers, (worker) => worker.running);
   const open = overview.health.filter((each) => each.region === region && each.breaker.open);
   return h("article.card", { "data-key": region, "aria-label": `Region ${region}` },
     h("header", {},
-      h("h2", {}, name(region === "*" ? "any region" : region)),
+      h("h2", {}, name(anywhere ? "any region" : region)),
       badge(workers.length ? "live" : "no worker", workers.length ? "good" : "idle"),
       open.map(({ queue }) => badge(`breaker open: ${queue}`, "bad"))),
     barRow("fresh", status.queue_size - urgent, most, "fresh"),
     urgent > 0 && barRow("urgent", urgent, most, "urgent"),
     barRow("retry", status.retry_queue_size, most, "retry"),
-    barRow("running", busy, slots, "good", `${count(busy)} / ${count(slots)}`),
-    runningJobs(status),
-    health(region, overview),
+    // Jobs for any region run in a region, and are counted there.
+    !anywhere && [
+      barRow("running", busy, slots, "good", `${count(busy)} / ${count(slots)}`),
+      runningJobs(status),
+      health(region, overview),
+    ],
   );
 }
 

@@ -5,7 +5,7 @@ import { bar, barRow } from "../charts.js";
 import { h } from "../dom.js";
 import { count, percent, span } from "../format.js";
 import { ordering } from "../lists.js";
-import { at, badge, facts, heading, link, name, panel, scopeWords, table } from "../parts.js";
+import { at, facts, heading, link, name, panel, queueState, scopeWords, table } from "../parts.js";
 import { hoursAreStale, hoursChart } from "./delayed.js";
 import { pauseButton } from "./queues.js";
 import { recentTable } from "./recent.js";
@@ -24,7 +24,7 @@ export default {
       return [heading(queue), h("p.empty", {}, "No queue of this name has a job, a worker or settings.")];
     const put = at(overview.delayed, queue) ?? { total: 0, ready_now: 0, ready_in_hour: 0 };
     return [
-      heading(queue, badge(numbers.paused ? "paused" : "serving", numbers.paused ? "retry" : "good"), [
+      heading(queue, queueState(queue, numbers, overview), [
         !readOnly && pauseButton(queue, numbers.paused)]),
       h("div.columns", {},
         panel("Lanes", lanesOf(queue, overview), jobLinks(queue, numbers)),
@@ -35,7 +35,7 @@ export default {
         ["in all", count(put.total)],
         ["due now", count(put.ready_now)],
         ["due within the hour", count(put.ready_in_hour)],
-      ], "figures"), put.total > 0 && hoursChart(data)),
+      ], "figures"), put.total > 0 && hoursChart(data, put.ready_now)),
     ];
   },
 };

@@ -1,7 +1,7 @@
 /** Every queue: what waits, runs and has ended. */
 
 import { count, counted } from "../format.js";
-import { at, badge, button, heading, link, name, table } from "../parts.js";
+import { at, button, heading, link, name, queueState, table } from "../parts.js";
 import { switchQueue } from "../change.js";
 
 export default {
@@ -36,7 +36,7 @@ export function queueTable(overview, readOnly) {
       number("Failed", listed("failed")),
       number("Cancelled", listed("cancelled")),
       { title: "Policy", cell: (row) => row.policy },
-      { title: "State", cell: (row) => badge(row.paused ? "paused" : "serving", row.paused ? "retry" : "good") },
+      { title: "State", cell: (row) => queueState(row.queue, row, overview) },
       !readOnly && { title: "Change", cell: (row) => pauseButton(row.queue, row.paused) },
     ].filter(Boolean),
   });
