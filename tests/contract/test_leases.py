@@ -258,3 +258,17 @@ async def test_a_job_reclaimed_and_returned_by_the_reaper_runs_again(store, cloc
     [reclaimed] = await store.reclaim(1, REAPER)
     assert await store.commit([Returned(reclaimed.lease)]) == ["written"]
     assert (await start(store)).token == reclaimed.token + 1
+
+
+async def test_a_unique_key_passes_on_while_the_attempt_of_a_lost_lease_still_runs(store, clock):
+    """Two functions may run at once, as a log of starts and ends sees; the key has one job."""
+    [lost] = await begin(store, job("a", unique_key="k"))
+    clock.advance(ANN.lease)
+    [reclaimed] = await store.reclaim(10, REAPER)
+    assert await store.enqueue([job("early", unique_key="k")]) == [("a", False)]
+    assert await store.commit([done(reclaimed)]) == ["written"]
+    [held] = await begin(store, job("b", unique_key="k"), worker=BOB)
+    assert await store.commit([done(lost)]) == ["stale"]
+    assert await store.enqueue([job("c", unique_key="k")]) == [("b", False)]
+    assert await store.commit([done(held)]) == ["written"]
+    assert await store.enqueue([job("d", unique_key="k")]) == [("d", True)]
