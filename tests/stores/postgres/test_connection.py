@@ -4,9 +4,12 @@ import asyncio
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from mulligan.core.errors import InvalidError, StoreUnavailableError
 from mulligan.stores.postgres import PostgresStore, session
+from mulligan.stores.postgres.connection import options_of
+from mulligan.stores.postgres.url import read_url
 from tests.contract.builders import ANN, again, begin, claim, done, job, jobs, names
 from tests.store_kit import with_query
 from tests.stores.postgres.kit import (
@@ -112,6 +115,8 @@ async def test_a_connection_that_the_server_ended_while_it_was_idle_is_not_used_
 
 async def test_a_statement_that_is_not_answered_in_time_is_given_up_with_its_connection(store):
     await store._database.pool.close()
+    await claim(store)
+    assert store._database.claim_pool._idle != []
     async with store._database.pool.use() as connection:
         connection.answer_within = 0.1
         connection._look()  # which else looks when the time is up that it was connected with
@@ -119,8 +124,23 @@ async def test_a_statement_that_is_not_answered_in_time_is_given_up_with_its_con
             # whose snapshot the server keeps meanwhile: no table can be vacuumed
             await store._database.pool.run("SELECT pg_sleep(2)", on=connection)
     assert connection.closed
-    assert store._database.pool._idle == []
+    for each in store._database.pools:
+        assert each._idle == [], "the same server or network is silent on all"
     await store.enqueue(jobs("a"))
+
+
+def test_the_kernel_gives_up_a_silent_network_unless_the_url_says_when():
+    conninfo, _ = options_of(read_url("postgresql://host/db?answer_within=7.5"))
+    found = conninfo_to_dict(conninfo)
+    assert found["tcp_user_timeout"] == "7501"
+    assert {name: found[name] for name in found if name.startswith("keepalives")} == {
+        "keepalives_idle": "5",
+        "keepalives_interval": "2",
+        "keepalives_count": "3",
+    }
+    conninfo, _ = options_of(read_url("postgresql://host/db?keepalives_idle=60&tcp_user_timeout=0"))
+    found = conninfo_to_dict(conninfo)
+    assert (found["keepalives_idle"], found["tcp_user_timeout"]) == ("60", "0")
 
 
 async def test_each_statement_has_the_time_that_the_url_gives(url):

@@ -4,16 +4,29 @@ import asyncio
 import os
 import socket
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
+from mulligan.stores.postgres import listen
+from mulligan.stores.postgres.connection import connect
 from mulligan.stores.postgres.fields import packed_columns
 from mulligan.stores.postgres.listen import received
+from mulligan.stores.postgres.url import read_url
+from tests.chaos.proxy import Proxy
 from tests.contract.builders import ANN, BOB, claim, job, jobs, names
 from tests.contract.waits import woken
 from tests.store_kit import with_query
-from tests.stores.postgres.kit import SEE_WHO_WAITS, connected, end_backends, opened
+from tests.stores.postgres.kit import (
+    SEE_WHO_WAITS,
+    connected,
+    end_backends,
+    opened,
+    schema_of,
+    server_of,
+    waited_for,
+)
 
 
 async def test_notify_is_sent_only_when_a_waiter_is_registered(store, url):
@@ -135,6 +148,9 @@ class Lost:
         os.dup2(self.other.fileno(), self.number)
         asyncio.get_running_loop().add_reader(self.number, lambda: None)
 
+    def add_notify_handler(self, _: object) -> None:
+        pass
+
     def notifies(self) -> None:
         return None
 
@@ -147,3 +163,33 @@ async def test_a_listener_that_is_lost_leaves_the_reader_of_a_newer_connection_a
     os.close(lost.number)
     for each in (lost.peer, lost.other, lost.far):
         each.close()
+
+
+async def test_a_listener_on_a_network_that_went_silent_is_lost(url, monkeypatch):
+    """Nobody ends its connection, and nothing is sent that an answer could be missed of."""
+    monkeypatch.setattr(listen, "ASK_EVERY", 0.01)
+    there, heard = urlsplit(server_of(url)), asyncio.Queue[str]()
+    with Proxy(there.port or 5432) as proxy:
+        through = there._replace(netloc=f"{there.username}@127.0.0.1:{proxy.port}").geturl()
+        connection = await connect(read_url(through))
+        await connection.execute(f'LISTEN "{schema_of(url)}"'.encode())
+        receiving = asyncio.create_task(received(connection, heard.put_nowait))
+        with connected(url) as other:
+            for number in "123":
+                await waited_for(lambda: last_asked(other, connection) == "SELECT 1")
+                other.execute("SELECT pg_notify(%s, %s)", (schema_of(url), number))
+                assert await heard.get() == number
+        proxy.deaf = True
+        connection.answer_within = 0.05
+        connection._look()  # which else looks when the time is up that it was connected with
+        with pytest.raises(psycopg.OperationalError, match=r"no answer within 0\.05 s"):
+            await receiving
+        assert connection.closed
+
+
+def last_asked(other: psycopg.Connection, connection: psycopg.AsyncConnection) -> str:
+    """The last statement of a connection, as the server has it."""
+    process = connection.info.backend_pid
+    found = other.execute("SELECT query FROM pg_stat_activity WHERE pid = %s", (process,))
+    [query] = found.fetchone() or [""]
+    return str(query)

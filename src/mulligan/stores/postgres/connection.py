@@ -13,7 +13,16 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
 from mulligan.stores.postgres.url import ANSWER_WITHIN, Url
 
-CONNECT_TIMEOUT = 10
+# A statement that may take as long as it likes still ends with the network that carries it: the
+# kernel probes a silent connection, and gives up one that acknowledges nothing.
+DEFAULTS: dict[str, Any] = {
+    "connect_timeout": 10,
+    "application_name": "mulligan",
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+}
+MOST_MILLISECONDS = 2**31 - 1
 TOO_LARGE = "22003"
 # a lock was waited for too long; a transaction was left open too long
 GIVEN_UP = frozenset({"55P03", "25P03"})
@@ -94,13 +103,15 @@ async def connect(url: Url) -> Connection:
 
 def options_of(url: Url) -> tuple[str, dict[str, Any]]:
     """How a connection is made: what libpq is told, and what the driver is."""
-    defaults: dict[str, Any] = {
-        "connect_timeout": CONNECT_TIMEOUT,
-        "application_name": "mulligan",
-    }
+    defaults = DEFAULTS | {"tcp_user_timeout": milliseconds(url.answer_within)}
     given = conninfo_to_dict(url.conninfo)
     conninfo = make_conninfo("", **(defaults | given | {"client_encoding": "UTF8"}))
     return conninfo, {"autocommit": True, "prepare_threshold": None}
+
+
+def milliseconds(seconds: float) -> int:
+    """A duration as the server and libpq take it, at least 1 and as long as they can."""
+    return min(round(seconds * 1000) + 1, MOST_MILLISECONDS)
 
 
 def not_connected(url: Url, error: psycopg.Error | OSError) -> StoreError | InvalidError:

@@ -25,6 +25,8 @@ class Database:
         self.claim_pool = Pool(url)
         # Nothing is prepared: a user's work may send several statements at once.
         self.sink_pool = Pool(url, prepares=False)
+        for pool in self.pools:
+            pool.beside = self.pools
         self._clock = clock
 
     @property

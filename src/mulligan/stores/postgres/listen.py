@@ -2,17 +2,34 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 import psycopg
 
 from mulligan.stores.postgres.connection import Connection
 
+ASK_EVERY = 5.0
+
 
 async def received(connection: Connection, take: Callable[[str], None]) -> None:
     """Give each notification to `take`, until the connection is lost: then raise why.
 
-    As soon as there is something to read: the driver's own way takes several steps of the loop,
-    and looks ten times a second whether somebody has interrupted it.
+    A server or network that has gone silent ends nothing, and nothing is sent that could miss an
+    answer. So one is asked for every few seconds.
+    """
+    connection.add_notify_handler(lambda notification: take(notification.payload))
+    while True:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ASK_EVERY):
+                await _received(connection, take)
+        await connection.execute("SELECT 1")
+
+
+async def _received(connection: Connection, take: Callable[[str], None]) -> None:
+    """Take as soon as there is something to read.
+
+    The driver's own way takes several steps of the loop, and looks ten times a second whether
+    somebody has interrupted it.
     """
     loop, server = asyncio.get_running_loop(), connection.pgconn
     lost: asyncio.Future[None] = loop.create_future()

@@ -5,7 +5,7 @@ import os
 import random
 import select
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
@@ -52,6 +52,8 @@ class Pool:
         self.prepares = prepares
         self.pooled = False
         self.read_only = False
+        # Those whose idle connections were most likely lost together with one of this pool.
+        self.beside: Sequence[Pool] = (self,)
         self._ended = False
         self._idle: list[Connection] = []
         self._room = asyncio.Semaphore(MOST)
@@ -210,8 +212,8 @@ class Pool:
         elif connection.pgconn.transaction_status == TransactionStatus.IDLE:
             self._idle.append(connection)
         elif connection.closed:
-            # the other idle connections were most likely ended too
-            await self.close()
+            for pool in self.beside:
+                await pool.close()
         else:
             await connection.close()
 

@@ -7,6 +7,8 @@ it. There each statement runs in a transaction that says how it runs.
 from collections.abc import Mapping
 from typing import Any
 
+from mulligan.stores.postgres.connection import milliseconds
+
 # Array literals and function bodies are read in the same way for every role and database.
 LITERALS = {"array_nulls": "on", "standard_conforming_strings": "on"}
 # Locks are waited for: with a snapshot from before the wait, a statement would miss what it
@@ -18,12 +20,11 @@ BEGIN_READ_ONLY = f"{BEGIN} READ ONLY"
 # The part of the time for an answer that a lock may be waited for: a server that we no longer
 # listen to must not go on waiting, each time with one more of its processes.
 LOCKS = 0.9
-MOST_MILLISECONDS = 2**31 - 1
 
 
 def lock_timeout(answer_within: float) -> dict[str, str]:
     """How many milliseconds the server may wait for a lock."""
-    return {"lock_timeout": str(min(round(answer_within * LOCKS * 1000) + 1, MOST_MILLISECONDS))}
+    return {"lock_timeout": str(milliseconds(answer_within * LOCKS))}
 
 
 def set_for_session(settings: Mapping[str, str]) -> tuple[str, list[Any]]:

@@ -11,7 +11,7 @@ from mulligan.core.errors import InvalidError
 OWN = ("schema", "listen", "answer_within")
 SCHEMA_LIMIT = 63
 # Longer than an operation takes on a server that is alive, however busy.
-ANSWER_WITHIN = 30.0
+ANSWER_WITHIN = 10.0
 
 
 class Url(Struct, frozen=True):
