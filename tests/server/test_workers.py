@@ -15,7 +15,7 @@ from mulligan.core.outcome import Snoozed
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
 from mulligan.engine.known_tasks import KnownTasks
-from mulligan.server import sessions
+from mulligan.server import joins, sessions
 from mulligan.server.tokens import Tokens, digest
 from tests.cli.command_line import claim as claim_in_process
 from tests.cli.command_line import fail
@@ -511,6 +511,33 @@ async def test_no_worker_speaks_for_another(serve, store, tmp_path):
         assert answer["verdict"] == "stale"
     (answer,) = await say(one, "ack", held)
     assert answer["outcome"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("what", "asked"),
+    [
+        ("workers", {}),
+        ("queues", {"queues": ["b", "c"]}),
+        ("regions", {"region": "three"}),
+        ("tasks", {"tasks": ["b", "c"]}),
+    ],
+)
+async def test_a_token_has_so_many_workers_and_names(serve, monkeypatch, what, asked):
+    keys = {name: name * 32 for name in "ab"}
+    tokens = Tokens({digest(key): frozenset({"worker"}) for key in keys.values()})
+    one, other = (
+        serve(tokens=tokens, headers={"Authorization": f"Bearer {key}"}) for key in keys.values()
+    )
+    again = serve(tokens=tokens, headers=dict(one.headers))
+    monkeypatch.setattr(joins, f"MOST_{what.upper()}", 2)
+    common = {"queues": ["a"], "region": "one", "tasks": ["a"]}
+    await join(one, **common)
+    last = await join(again, **common | {"region": "two"})  # by another server
+    joining = again.post("/worker/join", json=common | {"region": "two"} | asked)
+    await refused(joining, 429, f"3 {'live ' * (what == 'workers')}{what}, more than 2")
+    await join(other, **common | asked)
+    await good(again.post("/worker/leave", json={"worker": last}))
+    await join(again, **common)
 
 
 async def test_nobody_speaks_for_a_worker_in_process(client, store):

@@ -44,6 +44,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "wrong-host": (421, "The host is not served here"),
     "invalid": (422, "A value breaks a rule"),
     "key-reused": (422, "The idempotency key belongs to another request"),
+    "at-limit": (429, "A token has as much as it may have"),
     "defect": (500, "The server has a defect"),
     "store-away": (503, "The store cannot be reached"),
     "too-many": (503, "Too many listen"),

@@ -4,7 +4,8 @@ import asyncio
 import hmac
 import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -26,6 +27,7 @@ from mulligan.core.outcome import Returned
 from mulligan.core.worker import Worker
 from mulligan.engine.claim_planner import ClaimPlanner
 from mulligan.engine.fetcher import LONGEST_SLEEP
+from mulligan.server.joins import Joins
 from mulligan.server.problems import Refusal
 from mulligan.server.shapes.workers import Join
 from mulligan.stores.contract import Store
@@ -43,8 +45,9 @@ class Session:
     `tasks` are those that it runs, as far as it has said; `registered_at` is when that was noted.
     """
 
-    def __init__(self, worker: Worker, tasks: Iterable[str] = ()) -> None:
+    def __init__(self, worker: Worker, principal: bytes, tasks: Iterable[str] = ()) -> None:
         self.worker = worker
+        self.principal = principal
         self.tasks = dict.fromkeys(tasks, NO_SIGNATURE)
         self.registered_at = -REGISTER_EVERY
         self.planner = ClaimPlanner(worker)
@@ -61,6 +64,8 @@ class Sessions:
         self._known: OrderedDict[str, Session] = OrderedDict()
         self._facts: Facts | None = None
         self._facts_at = 0.0
+        self._joins = Joins(store)
+        self._joining = asyncio.Lock()
 
     async def join(self, asked: Join, lease: float, principal: bytes) -> Session:
         """Add a new worker, which the store knows when this returns."""
@@ -74,9 +79,21 @@ class Sessions:
             name=asked.name,
         )
         tasks = [check_name("task", task) for task in asked.tasks]
-        session = self._remember(Session(worker, tasks))
-        await self.beat(session, [])
+        async with self._joining:
+            await self._joins.check(
+                worker, tasks, partial(is_owner, principal=principal), self._live_of(principal)
+            )
+            session = self._remember(Session(worker, principal, tasks))
+            await self.beat(session, [])
         return session
+
+    def _live_of(self, principal: bytes) -> Iterator[tuple[Worker, Iterable[str]]]:
+        """The live workers of a token that this server knows, with their tasks."""
+        now = monotonic()
+        for session in self._known.values():
+            worker = session.worker
+            if session.principal == principal and now - session.beaten_at < worker.lease:
+                yield worker, session.tasks
 
     async def of(self, worker: str, principal: bytes) -> Session:
         """The worker's session; refuses one that neither this server nor the store knows."""
@@ -89,7 +106,7 @@ class Sessions:
             if view.worker.id == worker and view.worker.queues:
                 known = read_registrations(await self._store.notes(KNOWS))
                 tasks = [task for each in known if each.worker == worker for task in each.tasks]
-                return self._remember(Session(view.worker, tasks))
+                return self._remember(Session(view.worker, principal, tasks))
         raise unknown(worker)
 
     async def leave(self, worker: str, principal: bytes) -> None:
@@ -97,6 +114,7 @@ class Sessions:
         session = await self.of(worker, principal)
         self._known.pop(worker, None)
         await self._store.leave(session.worker)
+        self._joins.forget()
         await self._register(session, left=True)
 
     async def beat(self, session: Session, holding: Sequence[Lease]) -> Beat:
@@ -210,9 +228,14 @@ def new_worker_id(name: str, principal: bytes) -> str:
 
 def check_owner(worker: str, principal: bytes) -> None:
     """Refuse to act for a worker that joined with another token, or not over HTTP."""
-    run, _, sealed = worker.rpartition("-")
-    if not hmac.compare_digest(mac_of(run, principal).encode(), sealed.encode()):
+    if not is_owner(worker, principal):
         raise unknown(worker)
+
+
+def is_owner(worker: str, principal: bytes) -> bool:
+    """Whether the worker joined with this token."""
+    run, _, sealed = worker.rpartition("-")
+    return hmac.compare_digest(mac_of(run, principal).encode(), sealed.encode())
 
 
 def mac_of(run: str, principal: bytes) -> str:
