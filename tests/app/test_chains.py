@@ -1,10 +1,20 @@
 """Chains as a user writes them: what runs when, what is refused, what a handle tells."""
 
+import enum
+import re
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pydantic
 import pytest
 
 from mulligan import (
     Delays,
     Fail,
+    Failure,
     InvalidError,
     JobCancelledError,
     JobFailedError,
@@ -624,3 +634,137 @@ def test_a_chain_runs_to_its_end_while_stages_of_an_earlier_one_of_its_id_are_st
             job.id for stage in stuck.stages()[1:] for job in stage.jobs
         )
         assert [len(stage.jobs) for stage in again.stages()] == [1, 2, 1]
+
+
+class Line(msgspec.Struct):
+    text: str
+
+
+class Page(pydantic.BaseModel):
+    text: str
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+def stages(app, returned, taken):
+    """A task that returns the one type, and a task that takes the other."""
+
+    def make(): ...
+
+    def take(value): ...
+
+    make.__annotations__ = {} if returned is None else {"return": returned}
+    take.__annotations__ = {} if taken is None else {"value": taken}
+    return app.task(make), app.task(take)
+
+
+FIT = [
+    (None, int),
+    (int, None),
+    (Any, int),
+    (int, float),
+    (float, int),
+    (int, Decimal),
+    (int | None, int),
+    (str, datetime),
+    (datetime, str),
+    (Path, str),
+    (str, Color),
+    (bytes, str),
+    (Line, dict),
+    (dict[str, Any], Line),
+    (Page, Line),
+    (dict, Page),
+    (int, Page),  # a validator of pydantic may take anything
+    (list, list[int]),
+    (list[int], list[float]),
+    (set[int], list[int]),
+    (tuple[int, str], list[int]),
+    (list[int] | str, str),
+]
+MISFIT = [
+    (list[int] | str, list[str]),
+    (int, str),
+    (str, int),
+    (bool, int),
+    (type(None), str),
+    (list[int], int),
+    (int, list[int]),
+    (Line, str),
+    (Page, int),
+    (Color, int),
+    (datetime, int),
+    (list[int], list[str]),
+    (list[Line], list[int]),
+    (list[int] | None, list[str]),
+    (int | list[int], str),
+]
+
+
+@pytest.mark.parametrize(("returned", "taken"), FIT)
+def test_types_that_may_fit_make_a_chain(app, returned, taken):
+    a, b = stages(app, returned, taken)
+    assert a | b
+
+
+@pytest.mark.parametrize(("returned", "taken"), MISFIT)
+def test_types_that_cannot_fit_are_refused_when_they_are_chained(app, returned, taken):
+    a, b = stages(app, returned, taken)
+    with pytest.raises(InvalidError, match="; mend one of the annotations, or put a task between"):
+        a | b
+
+
+def test_elements_are_compared_where_a_stage_runs_for_each(app):
+    @app.task
+    def numbers() -> list[int]:
+        return [1]
+
+    @app.task
+    def text(value: str) -> str:
+        return value
+
+    @app.task
+    def double(number: int) -> int:
+        return 2 * number
+
+    @app.task
+    def joined(texts: list[str]) -> str:
+        return "".join(texts)
+
+    assert numbers | each(double)
+    for make, words in (
+        (lambda: numbers | each(text), "numbers returns list[int], and each(text) takes elements"),
+        (lambda: double | each(double), "each(double) needs a list, but double returns int; let"),
+        (lambda: numbers | each(double) | joined, "each(double) returns list[int], and joined"),
+        (lambda: numbers | each(double) | double, "and double takes it as int"),
+    ):
+        with pytest.raises(InvalidError, match=re.escape(words)):
+            make()
+    assert numbers | each(double) | text.without_result("done")
+
+
+def test_results_are_compared_with_the_list_that_gathers_them(app):
+    @app.task
+    def double(number: int) -> int:
+        return 2 * number
+
+    @app.task
+    def joined(texts: list[str]) -> str:
+        return "".join(texts)
+
+    @app.task
+    def either(values: list[int | Failure]) -> int:
+        return len(values)
+
+    words = "gather: double returns int, and joined takes the list of results as list[str]"
+    with app.testing():
+        with pytest.raises(InvalidError, match=re.escape(words)):
+            app.gather([double.call(1)], joined)
+        with pytest.raises(InvalidError, match="gather: either returns int, and joined takes"):
+            app.gather([app.gather_call([], either)], joined)
+        with pytest.raises(InvalidError, match="takes the list of results as int"):
+            app.gather([double.call(1)], double)
+        assert app.gather([double.call(1)], either, return_exceptions=True).result() == 1
+        assert app.gather([(double | double).call(1)], joined.without_result([])).result() == ""

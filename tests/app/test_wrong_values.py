@@ -1,5 +1,7 @@
 """Values of the wrong kind, as they come from the environment or a typo: each refusal says why."""
 
+import functools
+import pickle
 import re
 from datetime import timedelta
 from math import inf
@@ -104,7 +106,7 @@ def test_a_task_has_one_result(app):
 
 def test_a_task_has_a_signature(app):
     with pytest.raises(InvalidError, match=r"what it takes cannot be read: .*; call it in"):
-        app.task(int)
+        app.task(max)
 
 
 def test_a_wait_takes_seconds(double):
@@ -193,3 +195,77 @@ def test_a_function_must_return_a_unique_key(app, value):
 
     with app.testing(), pytest.raises(InvalidError, match="unique_key"):
         index.enqueue(1)
+
+
+class Doubler:
+    """A callable object, and what else a class has."""
+
+    async def __call__(self, number: int) -> int:
+        return 2 * number
+
+    def method(self, number: int) -> int:
+        return 2 * number
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (functools.partial(max, 1), "has no name of its own, by which workers would find it"),
+        (Doubler(), "has no name of its own, by which workers would find it"),
+        (Doubler, "task 'Doubler' is a class, and a job's result is JSON"),
+        (Doubler.method, "task 'method' takes self, as a method does, and a job has no object"),
+    ],
+)
+def test_what_is_no_function_is_no_task(app, function, words):
+    with pytest.raises(InvalidError, match=re.escape(words)):
+        app.task(function)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [functools.partial(pow, 2), Doubler(), Doubler().method],
+    ids=["partial", "call", "method"],
+)
+def test_a_callable_with_a_name_is_a_task(app, function):
+    task = app.task(name="named")(function)
+    with app.testing():
+        assert task.enqueue(4).result() in (8, 16)
+
+
+def test_a_call_is_no_stage_of_a_chain(double):
+    words = "double.call(...) is one call, and a chain is made of tasks"
+    with pytest.raises(InvalidError, match=re.escape(words)):
+        double.call(1) | double
+    with pytest.raises(InvalidError, match="not of <call of double>"):
+        double | double.call(1)
+
+
+def test_an_app_enqueues_nothing_itself(app, double):
+    for name in ("enqueue", "aenqueue"):
+        with pytest.raises(AttributeError, match=re.escape("enqueue(...) of the task itself")):
+            getattr(app, name)(double, 1)
+
+
+async def test_what_plain_code_returns_is_not_awaited(app, double):
+    async with app.testing():
+        job = double.enqueue(1)
+        with pytest.raises(InvalidError, match=r"write await task\.aenqueue\(\.\.\.\)"):
+            await job
+        with pytest.raises(InvalidError, match=r"enqueues nothing; await double\.aenqueue"):
+            await double.call(1)
+        assert await job.aresult() == 2
+
+
+def test_what_holds_a_connection_is_not_pickled(app, double):
+    with app.testing():
+        for thing, remedy in (
+            (app, "import the app's module there"),
+            (double, "import the task from its module there"),
+            (double.using(queue="q"), "import the task from its module there"),
+            (double | double, "import the task from its module there"),
+            (double.call(1), "enqueue it here"),
+            (double.enqueue(1), "look the job up there: app.job(id)"),
+            ((double | double).enqueue(1), "pass its id"),
+        ):
+            with pytest.raises(InvalidError, match=re.escape(remedy)):
+                pickle.dumps(thing)

@@ -17,6 +17,7 @@ from typing import (
 
 from msgspec.structs import replace
 
+from mulligan.app.fits import ANY, fits, list_of
 from mulligan.app.handle import JobHandle
 from mulligan.app.limits import refuse_template
 from mulligan.app.options import Placement, UsingOptions, checked
@@ -235,6 +236,28 @@ def check_pair(chain: str, before: Part, after: Part) -> None:
             " take its delay= away"
         )
     check_later(chain, after)
+    check_types(chain, before, after)
+
+
+def check_types(chain: str, before: Part, after: Part) -> None:
+    """Refuse a stage that takes none of the values that the stage before it returns."""
+    given, returns = before.task.shape, before.task.returns
+    if before.each:
+        given, returns = list_of(given), f"list[{returns}]"
+    if after.each:
+        if not fits(given, list_of(ANY)):
+            raise InvalidError(
+                f"{chain}: {after.name} needs a list, but {before.name} returns {returns}; let"
+                f" {before.name} return a list"
+            )
+        given = given.items or ANY
+    if not fits(given, after.task.shape_after(after.bound)):
+        what = "elements of " if after.each else ""
+        raise InvalidError(
+            f"{chain}: {before.name} returns {returns}, and {after.name} takes {what}it as"
+            f" {after.task.takes(after.bound)}; mend one of the annotations, or put a task between"
+            " them"
+        )
 
 
 def refuse_own_times(chain: str, part: Part) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from msgspec.structs import replace
 
+from mulligan.app.annotations import signature_of
 from mulligan.app.chain import check_call, check_follower, part_of
 from mulligan.app.limits import refuse_template
 from mulligan.app.options import Options, Placement, checked
@@ -102,11 +103,12 @@ class TaskDecorator:
         """Register the function."""
         if not callable(function):
             raise InvalidError(f"task {function!r} is no function; give a name as name=")
-        name = check_name("task", self._name or getattr(function, "__name__", ""))
+        name = check_name("task", self._name or name_of(function))
+        refuse_class(name, function)
         refuse_generator(name, function)
         if name in self._app.tasks:
             raise InvalidError(f"task {name!r} exists already; give one of them name=")
-        kind = AsyncTask if inspect.iscoroutinefunction(function) else PlainTask
+        kind = AsyncTask if is_coroutine(function) else PlainTask
         self._runs.check(name, self._placement.timeout, in_thread=not kind.is_async)
         if self._transactional and self._runs.pool is not None:
             raise InvalidError(
@@ -150,6 +152,38 @@ class TaskDecorator:
                 f"task {task.name!r}: catch_up {self._catch_up!r} goes with cron= or every=, of"
                 " which neither is given"
             )
+
+
+def is_coroutine(function: Callable[..., Any]) -> bool:
+    """Return whether a call returns a coroutine; the function may be an object with `__call__`."""
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - the method itself
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return the function's own name; refuses what has none, such as a partial or an object."""
+    name = getattr(function, "__name__", "")
+    if not name:
+        raise InvalidError(
+            f"task {function!r} has no name of its own, by which workers would find it; give it"
+            ' one: app.task(name="…")(function), or declare a function that calls it'
+        )
+    return cast("str", name)
+
+
+def refuse_class(name: str, function: Callable[..., Any]) -> None:
+    """Refuse a class, and a function in a class: a job has neither an object nor a way to one."""
+    if inspect.isclass(function):
+        raise InvalidError(
+            f"task {name!r} is a class, and a job's result is JSON; declare a function that makes"
+            " one and returns what is to be kept"
+        )
+    if inspect.isfunction(function) and next(iter(signature_of(function).parameters), "") == "self":
+        raise InvalidError(
+            f"task {name!r} takes self, as a method does, and a job has no object; declare a"
+            " function outside of the class that makes or looks up the object; the running job is"
+            " current_job()"
+        )
 
 
 def refuse_generator(name: str, function: Callable[..., Any]) -> None:

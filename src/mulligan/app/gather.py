@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from mulligan.app.annotations import shown
 from mulligan.app.chain import Chain, Part, check_later, part_of
+from mulligan.app.fits import fits, list_of
 from mulligan.app.gather_handle import GatherHandle
 from mulligan.app.ids import new_id
 from mulligan.app.stages import found_chain
@@ -29,13 +30,14 @@ from mulligan.core.flow import (
     member_id,
     member_keep,
 )
-from mulligan.core.job import Enqueued, NewJob, encode
+from mulligan.core.job import FLOW, Enqueued, NewJob, encode
 from mulligan.core.lane import ANYWHERE
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.stores.contract import Store
 
 if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan
+    from mulligan.app.task import Task
 
 R = TypeVar("R")
 _decode = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -308,6 +310,25 @@ def check(calls: Sequence[AnyCall], first: Part) -> None:
             f"gather: {first.name} starts when the last call is done; take its delay= away"
         )
     check_later("gather", first)
+    check_elements(calls, first)
+
+
+def check_elements(calls: Sequence[AnyCall], first: Part) -> None:
+    """Refuse a call whose result could be no element of the list that the stage takes."""
+    taken = first.task.shape_after(first.bound)
+    for task in {task.name: task for task in map(last_task, calls) if task is not None}.values():
+        if not fits(list_of(task.shape), taken):
+            raise InvalidError(
+                f"gather: {task.name} returns {task.returns}, and {first.name} takes the list of"
+                f" results as {first.task.takes(first.bound)}; mend one of the annotations"
+            )
+
+
+def last_task(call: AnyCall) -> "Task[..., Any] | None":
+    """Return the task whose result arrives, if it is known here: not that of a chain."""
+    if isinstance(call, PreparedGather):
+        return call.parts[-1].task
+    return call.app.tasks.get(call.job.task) if FLOW not in call.job.body else None
 
 
 def check_takes_failures(first: Part) -> None:

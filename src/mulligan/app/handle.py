@@ -1,10 +1,11 @@
 """A handle on a job that was enqueued: ask how it is, wait for its result, cancel it."""
 
 from math import inf
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 from msgspec import Struct
 
+from mulligan.app.pickling import refuse_pickling
 from mulligan.core.checks import Seconds, check_seconds, clean, span
 from mulligan.core.errors import (
     InvalidError,
@@ -156,6 +157,17 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
     def explain(self) -> str:
         """One sentence on why the job is where it is."""
         return self._app.run(self.aexplain)
+
+    if not TYPE_CHECKING:  # for type checkers, what is not there is not there
+
+        def __await__(self) -> NoReturn:
+            """Refuse to wait for what is not asynchronous."""
+            raise InvalidError(
+                f"job {self.id} is enqueued already: enqueue() is for plain code and returns no"
+                " coroutine; write await task.aenqueue(...), and await job.aresult() for its result"
+            )
+
+        __reduce__ = refuse_pickling
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, JobHandle) and other.id == self.id

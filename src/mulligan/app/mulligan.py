@@ -18,6 +18,7 @@ from mulligan.app.gather_handle import GatherHandle
 from mulligan.app.handle import JobHandle
 from mulligan.app.operations import Operations
 from mulligan.app.other_words import app_here
+from mulligan.app.pickling import refuse_pickling
 from mulligan.app.resources import Lifespan, check_lifespan
 from mulligan.app.task import AsyncTask, PlainTask, Task
 from mulligan.app.using import Prepared, jobs_of, listed
@@ -97,6 +98,7 @@ class Mulligan(Operations):
         self.resources: Mapping[str, Any] = {}
 
     if not TYPE_CHECKING:  # for type checkers, what is not there is not there
+        __reduce__ = refuse_pickling
 
         def __getattr__(self, name: str) -> Any:
             """Say what an attribute of another queue's app is called here."""

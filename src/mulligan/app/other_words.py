@@ -68,14 +68,18 @@ METHODS = {
 APP = {
     "AsyncResult": "app.job(id)",
     "actor": "@app.task",
+    "aenqueue": "await task.aenqueue(...) of the task itself",
     "add_periodic_task": "@app.task(cron=...) or app.schedules.put(...)",
     "autodiscover_tasks": "an import of the modules with tasks, where the app is made",
     "chord": "app.gather(calls, then)",
     "conf": "Mulligan(url, settings=Settings(...)), and app.queue(...)",
     "config_from_object": "Mulligan(url, settings=Settings(...)), and app.queue(...)",
     "control": "mulligan cancel, pause and drain",
+    "enqueue": "task.enqueue(...) of the task itself",
     "group": "app.enqueue_many(...)",
     "periodic_task": "@app.task(cron=...) or @app.task(every=...)",
+    "run_task": "task.enqueue(...) of the task itself",
+    "send": "task.enqueue(...) of the task itself",
     "send_task": "task.enqueue(...) of the task itself, or POST /api/jobs",
 }
 

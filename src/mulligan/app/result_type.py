@@ -30,7 +30,7 @@ class Returned:
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self._name = name
         self._function = function
-        self._codec: Codec | None = None
+        self.codec: Codec | None = None
         self._is_read = False
 
     def read_type(self) -> None:
@@ -40,7 +40,7 @@ class Returned:
         declared = without_signals(hints_of(self._function).get("return"))
         if declared not in UNDECLARED:
             try:
-                self._codec = codec_of(declared)
+                self.codec = codec_of(declared)
             except CannotCarryError as error:
                 raise InvalidError(
                     f"task {self._name} returns {shown(declared)}: {error}"
@@ -50,7 +50,7 @@ class Returned:
     @property
     def encode(self) -> Encode:
         """Writes a result as JSON, by the declared type."""
-        return encode_finite if self._codec is None else self._codec.encode
+        return encode_finite if self.codec is None else self.codec.encode
 
     def read(self, job: Job) -> Any:
         """The result as the declared type; as JSON if none is declared.
@@ -58,7 +58,7 @@ class Returned:
         Refuses a result that does not fit, such as one that another release of the task stored.
         """
         stored = b"null" if job.result is None else job.result
-        codec = self._codec
+        codec = self.codec
         if codec is None:
             return decode_json(stored)
         try:

@@ -4,17 +4,20 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from msgspec.structs import replace
 
+from mulligan.app.annotations import shown
 from mulligan.app.arguments import Arguments, Parameter
+from mulligan.app.fits import ANY, Shape, shape_of, taken_by
 from mulligan.app.handle import JobHandle
 from mulligan.app.ids import new_id
 from mulligan.app.limits import limits_for, refuse_template
 from mulligan.app.options import Placement, UsingOptions, checked
 from mulligan.app.other_words import method_here
 from mulligan.app.partial import Bound, Partial, WithoutResult
+from mulligan.app.pickling import refuse_pickling
 from mulligan.app.resources import filled
 from mulligan.app.result_type import Returned
 from mulligan.app.types import Codec
@@ -103,6 +106,12 @@ class Task(Generic[P, R]):
         return f"<task {self.name} of queue {self.placement.queue}>"
 
     if not TYPE_CHECKING:  # for type checkers, what is not there is not there
+        __reduce__ = refuse_pickling
+
+        def __copy__(self) -> Self:
+            copied = object.__new__(type(self))
+            vars(copied).update(vars(self))
+            return copied
 
         def __getattr__(self, name: str) -> Any:
             """Say what a method of another queue's tasks is called here."""
@@ -229,6 +238,28 @@ class Task(Generic[P, R]):
         """The codec of the first parameter that is not bound; None if any JSON will do."""
         self.read_types()
         return self._arguments.codec_after(bound)
+
+    def shape_after(self, bound: Bound) -> Shape:
+        """The shape of the first parameter that is not bound, as far as its type is known."""
+        if bound.ignores or not self.is_read:
+            return ANY
+        return taken_by(self._arguments.codec_after(bound))
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of its results, as far as their type is known."""
+        return shape_of(self._returned.codec) if self.is_read else ANY
+
+    @property
+    def returns(self) -> str:
+        """The type of its results, for messages."""
+        codec = self._returned.codec
+        return "any" if codec is None else shown(codec.kind)
+
+    def takes(self, bound: Bound) -> str:
+        """The type of the first parameter that is not bound, for messages."""
+        codec = self._arguments.codec_after(bound)
+        return "any" if codec is None else shown(codec.kind)
 
     def bind_all(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
         """All arguments of a later call, checked."""

@@ -68,8 +68,8 @@ class Codec:
         """Writes a value as JSON."""
         return encode_finite
 
-    def schema(self) -> dict[str, Any]:
-        """The type as a JSON schema."""
+    def schema(self, *, written: bool = False) -> dict[str, Any]:  # noqa: ARG002 - one for both
+        """The type as a JSON schema, of what is read or of what is written."""
         return msgspec.json.schema(self.kind, schema_hook=schema_of_other)
 
     @cached_property
@@ -107,9 +107,10 @@ class PydanticCodec(Codec):
         """Writes a value as JSON."""
         return lambda value: encode_finite(self.dump(value))
 
-    def schema(self) -> dict[str, Any]:
-        """The type as a JSON schema."""
-        schema: dict[str, Any] = self._adapter.json_schema(by_alias=False)
+    def schema(self, *, written: bool = False) -> dict[str, Any]:
+        """The type as a JSON schema, of what is read or of what is written."""
+        mode = "serialization" if written else "validation"
+        schema: dict[str, Any] = self._adapter.json_schema(by_alias=False, mode=mode)
         return schema
 
 
@@ -139,9 +140,9 @@ class GatheredCodec(Codec):
         """Writes the list as JSON."""
         return lambda value: encode_finite(self.dump(value))
 
-    def schema(self) -> dict[str, Any]:
-        """The type as a JSON schema."""
-        element = {} if self._element is None else self._element.schema()
+    def schema(self, *, written: bool = False) -> dict[str, Any]:
+        """The type as a JSON schema, of what is read or of what is written."""
+        element = {} if self._element is None else self._element.schema(written=written)
         return {"type": "array", "items": {"anyOf": [element, msgspec.json.schema(Failure)]}}
 
     def _dump_one(self, value: Any) -> Any:

@@ -1,13 +1,24 @@
 """A task with other options for some of its calls, and a call as a value."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    overload,
+)
 
 from msgspec import Struct
 
 from mulligan.app.handle import JobHandle
 from mulligan.app.options import Placement
 from mulligan.app.partial import Partial, WithoutResult
+from mulligan.app.pickling import refuse_pickling
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import NewJob
 
@@ -114,6 +125,28 @@ class Prepared(Struct, Generic[R], gc=False):
 
     job: NewJob
     app: "Mulligan"
+
+    def __repr__(self) -> str:
+        return f"<call of {self.job.task}>"
+
+    if not TYPE_CHECKING:  # for type checkers, what is not there is not there
+
+        def __or__(self, step: object) -> NoReturn:
+            """Refuse a call as the first stage of a chain."""
+            task = self.job.task
+            raise InvalidError(
+                f"{task}.call(...) is one call, and a chain is made of tasks; give the arguments"
+                f" to the chain: ({task} | other).enqueue(...)"
+            )
+
+        def __await__(self) -> NoReturn:
+            """Refuse to wait for a call that nobody has enqueued."""
+            raise InvalidError(
+                f"{self.job.task}.call(...) enqueues nothing; await"
+                f" {self.job.task}.aenqueue(...), or give the call to app.aenqueue_many"
+            )
+
+        __reduce__ = refuse_pickling
 
 
 def listed(calls: Iterable[T]) -> list[T]:
