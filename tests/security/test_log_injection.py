@@ -3,17 +3,25 @@
 import asyncio
 import json
 import logging
+from typing import Any
 
+import httpx
 import pytest
+from rich.text import Text
 
 from mulligan import Mulligan, Retry
 from mulligan.app.overview import overview
 from mulligan.cli.logs import JsonLines, TextLines
-from mulligan.cli.show import console
+from mulligan.cli.show import console, table
+from mulligan.cli.target import ServerTarget
 from mulligan.cli.top import screen
+from mulligan.core.counts import SUM, Count, FailureName, RuntimeName, bucket
 from mulligan.core.job import Attempt, Claim, NewJob, encode
 from mulligan.core.outcome import Dead
 from mulligan.engine.job_log import log_failure, log_start
+from mulligan.server.application import make_application
+from mulligan.server.guard import Guard
+from mulligan.server.service import Service
 from mulligan.stores import make_store
 from mulligan.stores.contract import Store
 from tests.cli.command_line import claim, do, fail, good, process, read_until, refused, run
@@ -123,6 +131,71 @@ def test_no_document_holds_a_control_code(spoiled, command):
     assert is_clean(text)
     for document in text.splitlines() if command[0] == "history" else [text]:
         json.loads(document)
+
+
+# What is a word of the API and not of a user, and so is shown in its own way.
+WORDS = {"status", "kind", "priority", "lane", "level"}
+
+
+def spoil_document(value: Any, key: str = "") -> Any:
+    """The document of a hostile server: every text is evil, and every name that a user may give."""
+    if isinstance(value, dict):
+        return {
+            each if each.islower() else EVIL: spoil_document(part, each)
+            for each, part in value.items()
+        }
+    if isinstance(value, list):
+        more = [EVIL] if key in ("alerts", "warnings") else []
+        return [*(spoil_document(each, key) for each in value), *more]
+    return EVIL if isinstance(value, str) and key not in WORDS else value
+
+
+async def work_on(store: Store) -> None:
+    """A job, a worker, a metric and a task that has run and failed."""
+    await store.enqueue([NewJob("j", "mail", "send", encode({"task": "send", "args": []}))])
+    await fail(store, await claim(store, 1), "no")
+    buckets = [RuntimeName("failed", each, "send").written for each in (SUM, bucket(0.5))]
+    names = (*buckets, FailureName(EVIL, "send").written)
+    await store.count([Count("mail", "default", name, 1.0) for name in names])
+
+
+ON_SERVERS = [["queues"], ["workers"], ["tasks"], ["metrics"], ["watch", "j"]]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["top"], *ON_SERVERS, *([*each, "--json"] for each in ON_SERVERS)],
+    ids=" ".join,
+)
+def test_a_hostile_server_reaches_no_terminal(tmp_path, monkeypatch, command):
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    do(url, work_on)
+
+    async def read(path: str) -> Any:
+        store = make_store(url)
+        await store.open()
+        service = Service(store, Mulligan(url), Guard(None), declares=False)
+        transport = httpx.ASGITransport(make_application(service), client=("127.0.0.1", 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            answer = await client.get(path)
+        await store.close()
+        return spoil_document(answer.json())
+
+    monkeypatch.setattr(ServerTarget, "_ask", lambda _, path: asyncio.run(read(path)))
+    shown = run(*command, "--store", "http://127.0.0.1:7341", COLUMNS="200").output
+    assert "FORGED" in shown
+    assert is_clean(shown)
+
+
+def test_a_console_shows_codes_as_they_are_written_and_keeps_lines_and_colours():
+    shown = console()
+    codes = EVIL.replace("\r\n", "")
+    with shown.capture() as captured:
+        shown.print(Text.assemble((codes, "bold"), "\nsecond line"))
+        shown.print(table(codes, ("name", "~text"), [(Text(codes, "red"), EVIL)]))
+    assert captured.get().startswith("x\\x1b[2J\\x1b]0;owned")
+    assert "\nsecond line\n" in captured.get()
+    assert is_clean(captured.get())
 
 
 def test_loop_watch_such_a_job_prints_none(spoiled):

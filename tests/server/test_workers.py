@@ -158,6 +158,15 @@ async def test_a_worker_in_another_language_names_the_classes_that_a_policy_may_
     assert [each["outcome"] for each in answers] == ["retry", "retry", "failed", "failed"]
 
 
+@pytest.mark.parametrize("field", ["type", "code", "classes"])
+async def test_names_in_a_nack_have_no_control_characters(client, store, field):
+    await store.enqueue([job("a")])
+    held = await take(client, await join(client))
+    named = "x\x1b]0;owned\x07"
+    failure = held["a"] | {"reason": "no", field: [named] if field == "classes" else named}
+    await refused(client.post("/worker/nack", json=said(failure)), 422)
+
+
 async def test_a_nack_may_name_its_delay_or_be_non_retryable(client, store):
     await store.enqueue([job("a"), job("b")])
     worker = await join(client)

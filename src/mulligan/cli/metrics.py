@@ -7,6 +7,7 @@ import click
 from rich.text import Text
 
 from mulligan.cli.find_app import about_an_app_or_store, json_option
+from mulligan.cli.group import printable
 from mulligan.cli.show import console, print_json, table
 from mulligan.cli.target import target_of
 
@@ -43,9 +44,14 @@ def metrics(named: str | None, *, as_json: bool, app: str | None, store: str | N
 def rows_of(name: str, metric: Document) -> list[tuple[Text, str, str, Text]]:
     """A row for each value; the first also has the name and the meaning."""
     return [
-        (Text("" if n else name), labels(sample), value(sample), Text("" if n else metric["help"]))
+        (in_first(n, name), labels(sample), value(sample), in_first(n, metric["help"]))
         for n, sample in enumerate(metric["samples"])
     ]
+
+
+def in_first(row: int, text: str) -> Text:
+    """The text in the first row of a metric, nothing in the others."""
+    return Text("" if row else printable(text))
 
 
 def labels(sample: Document) -> str:

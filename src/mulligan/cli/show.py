@@ -9,7 +9,7 @@ import click
 import msgspec
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -38,9 +38,31 @@ MINUTE, HOUR, DAY = 60, 3600, 86_400
 CONTROLS = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
 
 
+class SafeConsole(Console):
+    """A console that shows control characters as they are written in source code.
+
+    Whatever a store or a server says may be shown with it.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """The segments of what is shown, without control characters but for ends of lines."""
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                yield Segment(printable_lines(segment.text), segment.style)
+
+
+def printable_lines(text: str) -> str:
+    """Text of unknown origin as a terminal may show it, with its lines."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def console(*, stderr: bool = False) -> Console:
     """The console for tables, which reads no markup in them."""
-    made = Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+    made = SafeConsole(stderr=stderr, markup=False, highlight=False, emoji=False)
     if not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = piped_width()
     return made
@@ -144,7 +166,8 @@ class Listing:
 def cell(value: Any) -> Text:
     """A value as text for a table."""
     if isinstance(value, Text):
-        return value
+        plain = value.plain.replace("\n", "")
+        return value if plain.isprintable() else Text(printable_lines(value.plain), value.style)
     if value is None or value == "":
         return Text(NOTHING, "dim")
     if value == 0 and isinstance(value, int) and not isinstance(value, bool):

@@ -93,7 +93,7 @@ def queues_table(whole: dict[str, Any]) -> RenderableType:
     """What waits, runs and has ended, by queue."""
     rows = []
     for name, queue in whole["queues"].items():
-        shown = Text(queue["policy"])
+        shown = Text(printable(queue["policy"]))
         if queue["paused"]:
             shown.append(", paused", "yellow")
         failed = Text(str(queue["failed"]), "red" if queue["failed"] else "dim")

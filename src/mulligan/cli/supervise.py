@@ -18,6 +18,7 @@ from mulligan.cli.find_app import json_option
 from mulligan.cli.fleet_view import EVENTS_SHOWN, picture, status_tables
 from mulligan.cli.group import RefusalError, printable
 from mulligan.cli.logs import iso, set_up
+from mulligan.cli.show import as_json as one_line
 from mulligan.cli.show import console, print_json
 from mulligan.cli.signs import signs_of_life
 from mulligan.core.errors import MulliganError
@@ -154,5 +155,5 @@ def print_event(event: Event) -> None:
     fields: dict[str, Any] = msgspec.to_builtins(event)
     fields["at"] = iso(event.at)
     fields["text"] = printable(event.text)
-    click.echo(msgspec.json.encode(fields).decode())
+    click.echo(one_line(fields))
     sys.stdout.flush()

@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import click
-from rich.text import Text
 
 from mulligan.cli.find_app import about_an_app_or_store, json_option
 from mulligan.cli.show import console, print_json, table
@@ -39,18 +38,18 @@ def tasks(named: str | None, *, as_json: bool, app: str | None, store: str | Non
         console().print(table("The last hour", COLUMNS, [row(each) for each in found]))
 
 
-def row(task: Document) -> tuple[Text | str, ...]:
+def row(task: Document) -> tuple[str, ...]:
     """A task in a queue."""
     runtime = task["runtime"]
     failures = ", ".join(f"{count} {name}" for name, count in task["failures"].items())
     return (
-        Text(task["task"]),
-        Text(task["queue"]),
+        task["task"],
+        task["queue"],
         f"{task['per_minute']:.3g}",
         str(task["succeeded"]),
         str(task["failed"]),
         *(seconds(runtime[each]) for each in ("p50", "p95", "p99")),
-        Text(failures),
+        failures,
     )
 
 

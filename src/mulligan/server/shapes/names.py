@@ -7,11 +7,11 @@ from msgspec import Meta
 from mulligan.core.checks import LONGEST, NAME_LIMIT
 from mulligan.core.settings import BATCH_LIMIT, TEXT_LIMIT
 
-Name = Annotated[
-    str, Meta(min_length=1, max_length=NAME_LIMIT, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")
-]
+# Text without control characters.
+PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f]*$"
+Name = Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT, pattern=PRINTABLE)]
 # An option that may be left out: empty text and null are absent, as encoders of Go write them.
-Option = Annotated[str, Meta(max_length=NAME_LIMIT, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
+Option = Annotated[str, Meta(max_length=NAME_LIMIT, pattern=PRINTABLE)]
 GivenPriority = Literal["", "normal", "retry", "urgent", 0, 1, 2]
 Words = Annotated[str, Meta(min_length=1, max_length=TEXT_LIMIT, pattern=r"^[^\x00]*$")]
 Cursor = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]

@@ -4,14 +4,13 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
-from mulligan.core.checks import NAME_LIMIT
 from mulligan.core.limits import MOST_COST, MOST_NAMES
 from mulligan.core.settings import BATCH_LIMIT
-from mulligan.server.shapes.names import Name, Token, Wait
+from mulligan.server.shapes.names import PRINTABLE, Name, Token, Wait
 
 LONGEST_POLL = 30.0
 Spent = Annotated[int, Meta(ge=1, le=MOST_COST)]
-ClassName = Annotated[str, Meta(min_length=1, max_length=200)]
+ClassName = Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE)]
 
 
 class Held(Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,8 +108,8 @@ class Failure(Ended, frozen=True, forbid_unknown_fields=True):
     """
 
     reason: Annotated[str, Meta(max_length=100_000)]
-    type: Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)] = "Error"
-    code: Annotated[str, Meta(max_length=100)] | None = None
+    type: Name = "Error"
+    code: Annotated[str, Meta(max_length=100, pattern=PRINTABLE)] | None = None
     delay: Wait | None = None
     non_retryable: bool = False
     traceback: Annotated[str, Meta(max_length=100_000)] | None = None
