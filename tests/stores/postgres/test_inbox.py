@@ -1,14 +1,22 @@
 """Producers in any language: a function and a view."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 
+import msgspec
 import psycopg
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
 
+from mulligan.core.errors import InvalidError
 from mulligan.core.job import decode_call, decode_policy
 from mulligan.core.retry import Retry
+from mulligan.core.written_retry import read_retry
 from tests.contract.builders import claim, names
+from tests.core.strategies import backoffs, retries
 from tests.stores.postgres.kit import connected
 
 
@@ -50,6 +58,10 @@ BAD = {
     "task => 'ask', kwargs => '[]'": "kwargs [] must be a JSON object",
     "task => 'ask', retry => '3'": "retry 3 must be a JSON object",
     "task => 'ask', retry => '\"often\"'": 'retry "often" is not one of',
+    "task => 'ask', retry => '{\"max_retries\": -1}'": "retry.max_retries -1 must be",
+    "task => 'ask', retry => '{\"MaxRetries\": 1}'": "retry has no field 'MaxRetries'",
+    "task => 'ask', retry => '{\"scope\": \"regional\"}'": 'retry.scope "regional" must be',
+    'task => \'ask\', retry => \'{"backoff": {"type": "steps"}}\'': "whose type is exponential",
     "task => 'ask', priority => 3": "priority 3 must be 0",
     "task => 'ask', delay => -1": "delay -1 must be between",
     "task => 'ask', delay => 'NaN'": "delay NaN must be between",
@@ -112,3 +124,67 @@ async def test_functions_read_texts_alike_in_sessions_of_other_programs(store, u
                 connection.execute("SELECT check_depth(%s::jsonb)", (nested,))
             many = "[" + ",".join([text.replace("[", "[" * 300)]) + "]"
             connection.execute("SELECT check_depth(%s::jsonb)", (many,))
+
+
+numbers = st.sampled_from(
+    [-1, 0, 0.5, 1, 2, 2.0, 3, 61, 4000, 1e9, 4e9, 1e-330, 1e300]
+) | st.floats(allow_nan=False, allow_infinity=False)
+scraps = (
+    numbers
+    | st.none()
+    | st.booleans()
+    | st.sampled_from(["", "full", "none", "global", "region", "OSError", "a\x01", "x" * 201])
+    | st.lists(numbers | st.sampled_from(["", "OSError"]), max_size=3)
+)
+written_backoffs = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(["exponential", "adaptive", "delays", "sessions", "steps"]) | scraps
+    }
+    | dict.fromkeys(["base", "factor", "max", "per", "attempts"], scraps)
+    | dict.fromkeys(["jitter", "seconds", "within", "bas"], scraps),
+)
+written_policies = st.fixed_dictionaries(
+    {},
+    optional=dict.fromkeys(["max_retries", "scope", "on", "never", "MaxRetries"], scraps)
+    | {"backoff": written_backoffs | backoffs.map(msgspec.to_builtins) | scraps},
+)
+
+
+def takes(check: Callable[[], object]) -> bool:
+    try:
+        check()
+    except (InvalidError, psycopg.errors.InvalidParameterValue):
+        return False
+    return True
+
+
+EXAMPLES: list[dict[str, object]] = [
+    {"backoff": {"type": "exponential", "max": 1}},
+    {"backoff": {"type": "exponential", "base": 61}},
+    {"backoff": {"type": "exponential", "base": 61, "max": None}},
+    {"backoff": {"type": "sessions", "attempts": 2}},
+    {"backoff": {"type": "sessions", "within": [1.0]}},
+    {"backoff": {"type": "adaptive", "factor": 1e-320, "per": 1e308}},
+    {"backoff": {"type": "delays", "seconds": []}},
+    {"backoff": {"type": "delays", "seconds": [1] * 1001}},
+    {"on": ["OSError"] * 101},
+    {"on": "OSError", "never": ["ValueError", "a.B"]},
+]
+
+
+async def test_a_policy_is_taken_exactly_if_a_worker_can_read_it(store, url):
+    """As the database writes its JSON, where a number has one form."""
+    with connected(url) as connection:
+
+        def agrees(policy: object) -> None:
+            [[stored]] = connection.execute("SELECT %s::jsonb::text", [Jsonb(policy)]).fetchall()
+            asked = partial(connection.execute, "SELECT check_retry(%s)", [Jsonb(policy)])
+            read = partial(read_retry, msgspec.json.decode(stored))
+            assert takes(asked) == takes(read)
+            if takes(asked):
+                msgspec.json.decode(stored, type=Retry)  # as a worker reads it
+
+        for policy in EXAMPLES:
+            agrees(policy)
+        given(written_policies | retries.map(msgspec.to_builtins))(agrees)()

@@ -52,6 +52,9 @@ BEGIN
     ELSIF NOT coalesce(keep >= 0 AND keep <= least(century, 2147483647), keep IS NULL) THEN
         PERFORM refuse(format('keep %s must be between 0 and 2147483647 s', keep));
     END IF;
+    IF jsonb_typeof(retry) = 'object' THEN
+        PERFORM check_retry(retry);
+    END IF;
     PERFORM check_depth(args), check_depth(kwargs);
     body := convert_to((
         jsonb_build_object('task', task, 'args', args, 'kwargs', kwargs)
