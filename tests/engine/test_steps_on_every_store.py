@@ -1,6 +1,7 @@
 """Steps, progress, log and checkpoint with whole workers, on every store."""
 
 import asyncio
+import logging
 
 import pytest
 from msgspec import UNSET
@@ -109,3 +110,34 @@ async def test_a_cancelled_job_ends_at_its_next_record(app):
         assert await job.acancel()
     assert went_on == []
     assert (await job.ainfo()).status == "cancelled"
+
+
+@pytest.mark.parametrize("end", ["heartbeat", "record", "outcome"])
+async def test_a_cancel_is_logged_once_as_what_it_is(store_url, caplog, end):
+    """And not as a lost lease, wherever the worker learns of it first."""
+    beat = 0.2 if end == "heartbeat" else 20.0
+    app = Mulligan(store_url, settings=Settings(lease=60.0, beat=beat, concurrency=5))
+    began, go_on = asyncio.Event(), asyncio.Event()
+
+    @app.task(retry=AT_ONCE)
+    async def long() -> None:
+        began.set()
+        await go_on.wait()
+        if end == "record":
+            current_job().log("so far")
+            await current_job().acheckpoint(1)
+
+    caplog.set_level(logging.INFO, "mulligan.worker")
+    async with working(app):
+        job = await long.aenqueue()
+        await began.wait()
+        assert await job.acancel("the customer left")
+        if end != "heartbeat":
+            go_on.set()
+        while job.id not in caplog.text:  # noqa: ASYNC110 - a log has no event
+            await asyncio.sleep(0.01)
+    app.close()
+    [said] = [each for each in caplog.records if job.id in each.getMessage()]
+    assert said.levelno == logging.INFO
+    assert said.getMessage().startswith(f"job {job.id}: it was canceled: the customer left; ")
+    assert getattr(said, "job", None) == job.id

@@ -1,6 +1,7 @@
 """Transactional sinks: what they write is there exactly once, whatever goes wrong."""
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import Callable
 from typing import Any
@@ -236,6 +237,33 @@ async def test_a_worker_that_is_presumed_dead_during_its_sink_leaves_nothing(led
     await store.close()
     assert refused in ([], ["stale"])  # its attempt may have been stopped before it could try
     assert ledger.entries() == [("news", f"{job.id}.0")]
+
+
+async def test_a_sink_whose_job_is_canceled_meanwhile_writes_nothing_and_says_why(ledger, caplog):
+    caplog.set_level(logging.INFO, "mulligan.worker")
+    store = ledger.app.make_store()
+    await store.open()
+
+    class Cancelled:
+        """The store, at which an operator cancels the sink's job just before its commit."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(store, name)
+
+        async def commit_within(self, outcome: Done, work: Callable[[object], object]) -> object:
+            assert await store.cancel([outcome.lease.job], "a mistake") == [True]
+            return await store.commit_within(outcome, work)
+
+    engine, running = start(ledger.app, Cancelled())
+    job = await ledger.ask.aenqueue("news")
+    while "it was canceled: a mistake; " not in caplog.text:  # noqa: ASYNC110 - a log has no event
+        await asyncio.sleep(0.01)
+    engine.stop()
+    await running
+    await store.close()
+    assert "is no longer held" not in caplog.text
+    assert ledger.entries() == []
+    assert (await ledger.app.job(f"{job.id}.sink.0").ainfo()).status == "cancelled"
 
 
 def start(app: Mulligan, store: object) -> tuple[Engine, "asyncio.Future[None]"]:

@@ -271,4 +271,7 @@ class AttemptRecords:
 
 def lease_lost(claim: Claim) -> LeaseLost:
     """What ends an attempt whose lease was lost."""
-    return LeaseLost(f"job {claim.id}: its lease (token {claim.token}) is no longer held")
+    return LeaseLost(
+        f"job {claim.id}: its lease (token {claim.token}) is no longer held: the job was canceled,"
+        " or another worker has it"
+    )

@@ -231,10 +231,8 @@ class Committer:
         for waiting, verdict in zip(batch, verdicts, strict=True):
             outcome = waiting.outcome
             if verdict == "stale":
-                log.warning(
-                    "job %s: its lease (token %d) was no longer held; the outcome %s was refused",
-                    outcome.lease.job,
-                    outcome.lease.token,
-                    type(outcome).__name__,
-                    extra=waiting.log_fields,
+                self._reporter.lost_leases.add(
+                    outcome.lease,
+                    f"the outcome {type(outcome).__name__} was refused",
+                    waiting.log_fields,
                 )

@@ -72,6 +72,7 @@ class Executor:
             attempt=self._attempt,
             give_back=self.give_back,
             flushed=committer.flushed,
+            lost=reporter.lost_leases.add,
             monotonic=monotonic,
         )
         self.started = 0
@@ -125,8 +126,9 @@ class Executor:
                 log_success(held.claim, self._monotonic() - began)
             if self._holds_through and isinstance(outcome, Again):
                 await self.slots.keep_through_backoff(held, outcome.delay)
-        except LeaseLost as error:
-            log.warning("%s; the attempt ends", error, extra=job_fields(held.claim))
+        except LeaseLost:
+            claim = held.claim
+            self._reporter.lost_leases.add(claim.lease, "the attempt ends", job_fields(claim))
         finally:
             self._end(held, began, room, entered=entered)
 

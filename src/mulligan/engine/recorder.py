@@ -25,6 +25,7 @@ from mulligan.engine.attempt_records import AttemptRecords, Known, Write, lease_
 from mulligan.engine.committer import AWAY
 from mulligan.engine.job_log import job_fields
 from mulligan.engine.loops import StoreRetry
+from mulligan.engine.reporter import Reporter
 from mulligan.engine.task_caller import Target
 from mulligan.stores.contract import Store
 from mulligan.stores.for_attempts import records_for_attempt
@@ -44,8 +45,7 @@ class Recorder:
     """Sends the records of all attempts of a worker.
 
     `lost` stops the attempts of leases that are no longer held. With `inline` plain functions run
-    on the loop itself, as in a simulation, on a store that never waits. `count` adds one to a count
-    of a queue and region.
+    on the loop itself, as in a simulation, on a store that never waits.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Recorder:
         *,
         monotonic: Callable[[], float],
         inline: bool = False,
-        count: Callable[[str, str, str], None],
+        reporter: Reporter,
         limits: Collection[str] = (),
     ) -> None:
         self.limits = limits
@@ -69,7 +69,7 @@ class Recorder:
         self._lost = lost
         self._monotonic = monotonic
         self._inline = inline
-        self._count = count
+        self._reporter = reporter
         self._ended: OrderedDict[Lease, None] = OrderedDict()
         self._sending: asyncio.Task[None] | None = None
         self._notes_sent_at = -inf
@@ -239,16 +239,12 @@ class Recorder:
         if verdict == "recorded":
             for each in writes:
                 if each.kind == "step":
-                    self._count(claim.queue, claim.worker_region, STEP)
+                    self._reporter.count(claim.queue, claim.worker_region, STEP)
                 each.succeed()
             return
-        log.warning(
-            "job %s: its lease (token %d) was no longer held; what it recorded was refused",
-            claim.id,
-            claim.token,
-            extra=job_fields(claim),
-        )
-        self._count(claim.queue, claim.worker_region, STALE_RECORD)
+        what = "what it recorded was refused"
+        self._reporter.lost_leases.add(claim.lease, what, job_fields(claim))
+        self._reporter.count(claim.queue, claim.worker_region, STALE_RECORD)
         attempt.lost = True
         for each in writes:
             each.fail(lease_lost(claim))

@@ -31,6 +31,7 @@ from mulligan.core.lane import ANYWHERE, Lane, Priority
 from mulligan.core.outcome import Done, Outcome, Result, Verdict
 from mulligan.engine.bounded_counts import LimitNames, TaskTimes
 from mulligan.engine.breakers import Breakers, Ending
+from mulligan.engine.lost_leases import LostLeases
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
@@ -59,6 +60,7 @@ class Reporter:
         self.breakers = breakers or Breakers()
         self._counts: dict[tuple[str, str, str], float] = defaultdict(float)
         self._probes: dict[tuple[str, str], list[Probe]] = defaultdict(list)
+        self.lost_leases = LostLeases(store)
         self._time_saved = TimeSaved(store)
         self._times = TaskTimes()
         self._any = asyncio.Event()

@@ -2,10 +2,9 @@
 
 import asyncio
 import contextlib
-import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
@@ -13,8 +12,8 @@ from mulligan.core.decide import isolated
 from mulligan.core.job import Claim, Lease
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.engine.claim_runner import ClaimRunner, HeldClaim
+from mulligan.engine.job_log import job_fields
 
-log = logging.getLogger("mulligan.worker")
 # Crash suspects wait no longer than this for other attempts to end, nor do others wait for them.
 LONGEST_ISOLATION = 30.0
 # While attempts take no longer on average, jobs are prefetched.
@@ -36,7 +35,7 @@ class Slots:
     A claim that the worker holds runs, or waits for a slot (prefetch), or is a crash suspect that
     waits for all other attempts to end (isolation). A slot may also be kept through a backoff, when
     the claim is no longer held. `give_back` returns jobs unstarted, `flushed` waits until the
-    outcomes so far are written.
+    outcomes so far are written, `lost` logs a lost lease.
     """
 
     def __init__(
@@ -46,11 +45,13 @@ class Slots:
         attempt: Callable[[HeldClaim], Coroutine[Any, Any, None]],
         give_back: Callable[[Iterable[Claim]], None],
         flushed: Callable[[], Awaitable[None]],
+        lost: Callable[[Lease, str, Mapping[str, Any]], None],
         monotonic: Callable[[], float],
     ) -> None:
         self._count = count
         self._give_back = give_back
         self._flushed = flushed
+        self._lost = lost
         self._monotonic = monotonic
         self._held: dict[HeldClaim, None] = {}  # in the order of their claims
         self._backing_off: set[asyncio.Future[None]] = set()
@@ -153,11 +154,7 @@ class Slots:
         """Stop attempts whose lease is lost or whose job was cancelled; nothing is committed."""
         gone = set(leases)
         for held in [held for held in self._held if held.claim.lease in gone] if gone else ():
-            log.warning(
-                "job %s: its lease is no longer held; stopping it",
-                held.claim.id,
-                extra={"job": held.claim.id},
-            )
+            self._lost(held.claim.lease, "its attempt is stopped", job_fields(held.claim))
             held.cut()
 
     def drain(self) -> None:

@@ -4,7 +4,6 @@ A transactional sink is called within the transaction that commits its job.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import copy_context
 from functools import partial
@@ -49,7 +48,6 @@ from mulligan.stores.for_attempts import HasArrivals, arrivals_for_attempt
 if TYPE_CHECKING:
     from mulligan.engine.middleware import Around
 
-log = logging.getLogger("mulligan.worker")
 decode_json = msgspec.json.Decoder().decode
 WRITTEN = Succeeded(None)
 
@@ -306,9 +304,6 @@ class TransactionalSinks:
         event = self._events.of_outcome(claim, outcome, self._monotonic() - began)
         self._events.answered(outcome, event, verdict)
         if verdict == "stale":
-            log.warning(
-                "job %s: its lease was no longer held; nothing was written",
-                claim.id,
-                extra=job_fields(claim),
-            )
+            what = "nothing that the sink wrote was kept"
+            self._reporter.lost_leases.add(claim.lease, what, job_fields(claim))
         return WRITTEN, outcome

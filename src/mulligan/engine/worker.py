@@ -104,7 +104,7 @@ class Engine:
             lambda leases: self.slots.abandon(leases),  # noqa: PLW0108 - made later
             monotonic=monotonic,
             inline=heart is None,
-            count=self.reporter.count,
+            reporter=self.reporter,
             limits=limits,
         )
         self._pool = None if processes is None else self._make_pool(processes, pool_queues, tracing)
@@ -328,6 +328,7 @@ class Engine:
         with contextlib.suppress(Exception):
             async with asyncio.timeout(LEAVE_WITHIN):
                 await self.reporter.report()
+                await self.reporter.lost_leases.logged()
                 if self._known_tasks is not None:
                     await self._known_tasks.register(left=True)
                 await self._ticker.leave()
