@@ -1,6 +1,7 @@
 """Workers over HTTP live by the same rules as workers in process."""
 
 import asyncio
+import threading
 import time
 
 import pytest
@@ -12,15 +13,18 @@ from mulligan.core.job import NewJob, encode
 from mulligan.core.known_tasks import KNOWS, LIVE_WITHIN, read_registrations
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Snoozed
+from mulligan.core.record import Record, Recording
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
 from mulligan.engine.known_tasks import KnownTasks
 from mulligan.server import joins, sessions
+from mulligan.server.service import SMALL
 from mulligan.server.tokens import Tokens, digest
 from tests.cli.command_line import claim as claim_in_process
 from tests.cli.command_line import fail
 from tests.server.apps import app
 from tests.server.conftest import good, refused
+from tests.server.process import LONGEST_WAIT
 
 
 def job(name, retry=None, queue="mail", **body):
@@ -279,6 +283,29 @@ async def test_a_heartbeat_keeps_leases_and_tells_which_are_lost(client, store, 
         client.post("/worker/heartbeat", json={"worker": worker, "holding": holding})
     )
     assert heard["lost"] == [held["a"]]
+
+
+@pytest.mark.parametrize("path", ["/api/jobs", "/api/jobs/a", "/api/jobs/a/records"])
+async def test_a_heartbeat_is_answered_while_secrets_are_hidden(client, store, monkeypatch, path):
+    await store.enqueue([job("a", args=("x" * SMALL,))])
+    (held,) = await claim_in_process(store, 1)
+    lines = [Record("log", number, encode("x" * 1000)) for number in range(1 + SMALL // 1000)]
+    await store.record([Recording(held.lease, tuple(lines))])
+    worker = await join(client)
+    hiding, may_end = threading.Event(), threading.Event()
+    text = client.service.redaction.text
+
+    def slow(shown):
+        hiding.set()
+        assert may_end.wait(LONGEST_WAIT)
+        return text(shown)
+
+    monkeypatch.setattr(client.service.redaction, "text", slow)
+    reading = asyncio.ensure_future(client.get(path))
+    await asyncio.to_thread(hiding.wait, LONGEST_WAIT)
+    await good(client.post("/worker/heartbeat", json={"worker": worker, "holding": []}))
+    may_end.set()
+    await good(reading)
 
 
 async def test_what_a_worker_does_not_know_of_after_a_lease_is_returned(client, store, clock):

@@ -17,7 +17,7 @@ from mulligan.core.job import ENDED, Job, NewJob, encode
 from mulligan.core.page import Page, Selection
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.engine.tracing import store_traced
-from mulligan.server.service import Service
+from mulligan.server.service import Service, size_of
 from mulligan.server.shapes.jobs import (
     DeadGroup,
     DeadGroups,
@@ -37,9 +37,10 @@ from mulligan.stores.contract import Store
 
 # How many pages to search at most for a filter that the store cannot apply.
 LOOK_PAGES = 5
-# A page is read in parts of so many jobs, and ends when their bodies come to so many bytes.
-BODIES_AT_ONCE = 50
-PAGE_BYTES = 8 << 20
+# A page ends when the bodies of its jobs come to so many bytes. It is read in parts: first so
+# few jobs, then as many as are likely to fit, up to so many times as many as before.
+PAGE_BYTES = 2 << 20
+FIRST_BODIES, TIMES_AS_MANY = 2, 5
 ERROR_LENGTH = 200
 NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?")
 
@@ -48,24 +49,36 @@ async def list_jobs(service: Service, query: PageQuery) -> JobPage:
     """A page of the jobs that match, newest first as far as the store keeps an order.
 
     Times are looked at job by job, a text is sought in 10,000 jobs at a time, and a page ends when
-    its arguments and results come to 8 MB: it may have fewer jobs than asked for, or none, and yet
+    its arguments and results come to 2 MB: it may have fewer jobs than asked for, or none, and yet
     another one after it. It is `partial` then.
     """
+    async with service.reading_bodies():
+        found, after, size = await read_page(service.store, query)
+        shown = await service.aside(lambda: [service.redaction.job(job) for job in found], size)
+    partial = after is not None and len(found) < query.limit
+    return JobPage(shown, after, partial)
+
+
+async def read_page(store: Store, query: PageQuery) -> tuple[list[Job], str | None, int]:
+    """The jobs of a page, where the next one begins, and how many bytes were read."""
     found: list[Job] = []
     after = None if query.after is UNSET else query.after
     looked_at = size = 0
+    limit = FIRST_BODIES
     while len(found) < query.limit and size < PAGE_BYTES:
-        limit = min(query.limit - len(found), BODIES_AT_ONCE)
-        page = await page_of(service.store, selection(query), limit, after)
+        limit = min(limit, query.limit - len(found))
+        page = await page_of(store, selection(query), limit, after)
         found += [job for job in page.jobs if is_within(job, query)]
         after = page.after
         looked_at += max(limit, len(page.jobs))
-        size += sum(len(job.body) + len(job.result or b"") for job in page.jobs)
+        read = sum(size_of(job) for job in page.jobs)
+        size += read
         text_ended = query.text is not UNSET and len(page.jobs) < limit
         if after is None or text_ended or looked_at >= LOOK_PAGES * query.limit:
             break
-    partial = after is not None and len(found) < query.limit
-    return JobPage([service.redaction.job(job) for job in found], after, partial)
+        fitting = (PAGE_BYTES - size) * len(page.jobs) // max(read, 1)
+        limit = max(1, min(TIMES_AS_MANY * limit, fitting))
+    return found, after, size
 
 
 def is_within(job: Job, query: PageQuery) -> bool:
@@ -84,14 +97,16 @@ async def get_job(service: Service, job: str, query: JobQuery) -> JobView:
         lambda found: found.status in ENDED,
         query.wait,
     )
-    return service.redaction.job(found)
+    return await service.job_view(found)
 
 
 async def history(service: Service, job: str) -> History:
     """Its newest 50 failed and lost attempts, oldest first, across replays."""
     await stored(service.store, job)
     attempts = await service.store.history(job)
-    return History([service.redaction.attempt(each) for each in attempts])
+    size = sum(len(each.traceback or "") + len(each.message) for each in attempts)
+    redacted = service.redaction.attempt
+    return History(await service.aside(lambda: [redacted(each) for each in attempts], size))
 
 
 async def explain(service: Service, job: str) -> Explanation:
@@ -117,13 +132,18 @@ async def dead(service: Service, query: DeadQuery) -> DeadGroups:
     """Dead letters grouped by queue, task and error, among the newest 5,000."""
     wanted = Selection(status="failed", queue=given(query.queue), task=given(query.task))
     letters, complete = await newest(service.store, wanted)
+    found = await service.aside(lambda: grouped(service, letters), sum(map(size_of, letters)))
+    return DeadGroups(found, len(letters), complete)
+
+
+def grouped(service: Service, letters: list[Job]) -> list[DeadGroup]:
+    """Dead letters by queue, task and error, the largest groups first."""
     groups: dict[tuple[str, str, str], list[Job]] = {}
     for job in letters:
         error = alike(service.redaction.text(job.last_failure_reason or ""))
         groups.setdefault((job.queue, job.task, error), []).append(job)
     found = [group(service, *key, jobs) for key, jobs in groups.items()]
-    found.sort(key=lambda each: -each.count)
-    return DeadGroups(found, len(letters), complete)
+    return sorted(found, key=lambda each: -each.count)
 
 
 def new_job(service: Service, asked: Enqueue) -> NewJob:

@@ -148,8 +148,9 @@ def value_of(each: Recorded, what: str, raw: Raw) -> bytes:
 
 async def parts(service: Service, job: str) -> dict[str, Any]:
     """What the job has recorded, without secrets."""
-    found = shown(await service.store.records(job, SHOWN_LIMIT))
-    return views(service.redaction, found)
+    stored_records = await service.store.records(job, SHOWN_LIMIT)
+    size = sum(len(each.value or b"") for each in stored_records)
+    return await service.aside(lambda: views(service.redaction, shown(stored_records)), size)
 
 
 def views(redaction: Redaction, found: Records) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from mulligan.app import Mulligan, Task
 from mulligan.app.overview import StoreReading
+from mulligan.core.job import Job
 from mulligan.engine.chores import MinuteKeeper
 from mulligan.engine.loops import cancel_tasks
 from mulligan.engine.reporter import Reporter
@@ -22,8 +23,15 @@ from mulligan.server.prometheus import Scrapes
 from mulligan.server.readings import Computed, Readings
 from mulligan.server.redaction import Redaction
 from mulligan.server.sessions import Sessions
+from mulligan.server.shapes.jobs import JobView
 from mulligan.stores import redact
 from mulligan.stores.contract import Store
+
+T = TypeVar("T")
+# How many requests may read jobs with their arguments at a time.
+READ_AT_ONCE = 2
+# Texts of so many bytes are made fit to be shown on the loop.
+SMALL = 32 * 1024
 
 
 class Service:
@@ -60,6 +68,8 @@ class Service:
             limits=app.declared_limits,
         )
         self.readings = Readings(store)
+        self._reading_bodies = asyncio.Semaphore(READ_AT_ONCE)
+        self._aside = asyncio.Lock()
         self._whole = Computed(self._whole_of)
         self._bounded = Computed(self._bounded_of)
         self.hub = Hub(self._look)
@@ -89,6 +99,23 @@ class Service:
 
     def _bounded_of(self, reading: StoreReading) -> dict[str, Any]:
         return bounded(self._whole_of(reading))
+
+    @asynccontextmanager
+    async def reading_bodies(self) -> AsyncIterator[None]:
+        """Wait for a turn to read jobs with their arguments, so that workers never wait long."""
+        async with self._reading_bodies:
+            yield
+
+    async def aside(self, work: Callable[[], T], size: int) -> T:
+        """Do the work in a thread unless it is small, one at a time: the loop answers workers."""
+        if size <= SMALL:
+            return work()
+        async with self._aside:
+            return await asyncio.to_thread(work)
+
+    async def job_view(self, job: Job) -> JobView:
+        """The job as readers see it, without secrets."""
+        return await self.aside(lambda: self.redaction.job(job), size_of(job))
 
     async def _look_at_job(self, job: str) -> dict[str, Any]:
         from mulligan.server.records_api import look  # noqa: PLC0415 - routes are made of services
@@ -128,3 +155,8 @@ class Service:
         self.readings.stop()
         self.hub.stop()
         self.job_hubs.stop()
+
+
+def size_of(job: Job) -> int:
+    """The bytes of the parts of a job that may be large."""
+    return len(job.body) + len(job.result or b"") + len(job.last_failure_reason or "")
