@@ -119,6 +119,15 @@ def test_a_claim_beyond_its_retries_must_not_run():
     assert isinstance(decide(claimed(retry_count=4), failure, ALONE, 0.5), Dead)
 
 
+@pytest.mark.parametrize("limits", ["", "x", '{"a":-1}'])
+def test_a_claim_whose_limits_cannot_be_read_must_not_run(limits):
+    """It could exceed them; none of ours is like that, but another program may have changed it."""
+    assert beyond(replace(claimed(), limits='{"a":1}')) is None
+    failure = beyond(replace(claimed(), limits=limits))
+    assert failure is not None
+    assert (failure.code, failure.non_retryable) == ("limits", True)
+
+
 def test_without_retries_the_first_failure_is_the_last():
     assert isinstance(decided(claimed(Retry(0)), OOPS), Dead)
 

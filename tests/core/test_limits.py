@@ -129,6 +129,11 @@ def test_names_of_limits_may_be_families_but_not_those_of_jobs():
     assert (costs_text({}), costs_of(None)) == (None, ())
 
 
+@pytest.mark.parametrize("text", ["", "x", "[]", '{"a":"b"}', '{"a":-1}', '{"a":1e30}', '{"":1}'])
+def test_limits_that_another_program_spoilt_are_none(text):
+    assert costs_of(text) == ()
+
+
 def test_an_attempt_spends_of_declared_limits_and_of_those_of_its_job():
     check_spent(["tokens", "tenant:acme"], costs_text({"tokens": 1}), ["tenant:*"])
     with pytest.raises(InvalidError, match="limit 'token' is not declared"):

@@ -15,6 +15,7 @@ import pytest
 
 from mulligan import Delays, Mulligan, Retry
 from mulligan.core.page import Selection
+from mulligan.server.redaction import Redaction
 from mulligan.stores.contract import Store
 from tests.hostile import vandal
 from tests.hostile.worker import QUICK, bare, ended, working
@@ -86,6 +87,8 @@ DAMAGES: dict[str, dict[str, Damage]] = {
         "priority": in_sqlite("priority = 7"),
         "created_at": in_sqlite("created_at = 9e999"),
         "body": in_sqlite("body = x'ff00'"),
+        "limits": in_sqlite("limits = 'x'"),
+        "costs": in_sqlite("limits = '{\"a\":-1}'"),
         "token": in_sqlite(f"token = {LAST}"),
     },
     "postgres": {
@@ -147,7 +150,7 @@ DAMAGES: dict[str, dict[str, Damage]] = {
 }
 # What takes nothing from a job that its run needs: it runs all the same. All else is a dead letter.
 HARMLESS = {
-    "sqlite": DAMAGES["sqlite"].keys() - {"body", "task is no UTF-8"},
+    "sqlite": DAMAGES["sqlite"].keys() - {"body", "limits", "costs", "task is no UTF-8"},
     "postgres": DAMAGES["postgres"].keys() - {"task"},
     "redis": {"state is no hash", "history is no list", "arrived is no hash"},
     "mongo": {
@@ -211,7 +214,9 @@ async def test_readers_see_damaged_jobs_before_any_worker_does(kind, tmp_path):
         assert {job.id for job in page.jobs} == {*DAMAGES[kind], "after"}
         await store.stats()
         for name in DAMAGES[kind]:
-            assert await store.get(name) is not None
+            job = await store.get(name)
+            assert job is not None
+            assert Redaction().job(job).id == name
 
 
 @pytest.mark.parametrize(

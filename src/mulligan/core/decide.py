@@ -28,6 +28,7 @@ from mulligan.core.job import (
     traced,
 )
 from mulligan.core.lane import ANYWHERE, Lane, away_from, retry_priority, towards
+from mulligan.core.limits import costs_of
 from mulligan.core.outcome import (
     Again,
     Cancelled,
@@ -152,10 +153,13 @@ def after_failure(
 
 
 def beyond(claim: Claim) -> Failed | None:
-    """The failure of a claim that has had more retries than allowed, and so must not run.
+    """The failure of a claim with too many retries, or with limits that cannot be read.
 
-    No store makes such a claim, but another program may have changed the count.
+    It must not run. No store makes such a claim, but another program may have changed the job.
     """
+    if claim.limits is not None and not costs_of(claim.limits):
+        said = "its limits cannot be read: another program has changed them; enqueue it again"
+        return Failed("Limits", said, code="limits", non_retryable=True)
     policy = policy_of(claim.body) if claim.retry_count else None
     most = None if policy is None else policy.retry.max_retries
     if most is None or claim.retry_count <= most:

@@ -26,6 +26,10 @@ class StoreError(MulliganError):
     """The store refused an operation or failed, and wrote nothing of it."""
 
 
+class StoreDamagedError(StoreError):
+    """The store contains what mulligan did not write, and cannot do the operation."""
+
+
 class StoreUnavailableError(StoreError):
     """The store cannot be reached now, or its disk is full; trying again later may help."""
 

@@ -80,7 +80,7 @@ class Lane(NamedTuple):
         """The lane's name in logs, events and metrics."""
         if self.priority == Priority.RETRY:
             return "global-retry" if self.is_global else "region-retry"
-        return LABELS[self.priority]
+        return LABELS.get(self.priority, "unknown")
 
 
 def away_from(region: str) -> str:

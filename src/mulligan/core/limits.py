@@ -24,7 +24,7 @@ from mulligan.core.checks import (
     seconds,
     shown,
 )
-from mulligan.core.errors import InvalidError
+from mulligan.core.errors import UNREADABLE, InvalidError
 from mulligan.core.lane import Lane
 
 ANY = "*"
@@ -190,8 +190,16 @@ def costs_text(limits: Mapping[str, int]) -> str | None:
 
 @lru_cache(4096)
 def costs_of(text: str | None) -> tuple[tuple[str, int], ...]:
-    """The limits of a job, by name, with their costs, from how they are stored."""
-    return () if text is None else tuple(decode(text).items())
+    """The limits of a job, by name, with their costs, from how they are stored.
+
+    Empty where they cannot be read: such a job must not run (`core.decide.beyond`).
+    """
+    if text is None:
+        return ()
+    try:
+        return tuple(check_costs(decode(text)).items())
+    except (*UNREADABLE, InvalidError):
+        return ()
 
 
 def covering(name: str, names: Iterable[str]) -> str | None:

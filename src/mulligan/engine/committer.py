@@ -10,7 +10,12 @@ from itertools import groupby
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mulligan.core.errors import ShardAwayError, StoreError, StoreUnavailableError
+from mulligan.core.errors import (
+    ShardAwayError,
+    StoreDamagedError,
+    StoreError,
+    StoreUnavailableError,
+)
 from mulligan.core.event import JobEvent
 from mulligan.core.job import Lease
 from mulligan.core.outcome import Again, Cancelled, Later, Outcome, Verdict
@@ -178,7 +183,7 @@ class Committer:
             return
         first = self._waiting[0]
         outcome = first.outcome
-        if isinstance(error, StoreError):
+        if isinstance(error, StoreError) and not isinstance(error, StoreDamagedError):
             self._refusing = True
             self._waiting.append(self._waiting.pop(0))
             await self._store_retry.pause(error)

@@ -21,6 +21,7 @@ from mulligan.stores.sqlite.transaction import (
     WakeUp,
     has_no_next,
     renew,
+    run_work,
 )
 from mulligan.stores.sqlite.url import SqliteUrl
 from mulligan.stores.sqlite.wakeup import pick
@@ -124,7 +125,7 @@ class Connection:
                 renewed = guard.write(db, now)
             for work in works:
                 tx = Transaction(db, rounded(self._clock()))
-                answers.append(work.call(tx))
+                answers.append(run_work(work.call, tx, self._url.path))
                 if writes:
                     pick(tx)
                     wakeups += tx.wakeups

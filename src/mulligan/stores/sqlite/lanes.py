@@ -133,15 +133,19 @@ class Lanes:
     def first(self, lane: Lane, waited: float = 0.0) -> Row | None:
         """The first row of the lane, if it has been due for that long."""
         line = self.next_line(lane) if lane in self._lined else None
-        if line is None:
-            return self._first(lane, waited)
-        row = self._first_in(line)
-        return row if rounded(row[DUE] + waited) <= self._tx.now else None
+        while line is not None:
+            row = self._first_in(line)
+            if row is not None and row[:2] == (line.due, line.sequence):
+                return row if rounded(row[DUE] + waited) <= self._tx.now else None
+            # Another program has changed the jobs of the line: see who is first now.
+            go_on(self._book, line)
+            line = self.next_line(lane)
+        return self._first(lane, waited)
 
-    def _first_in(self, line: Line) -> Row:
+    def _first_in(self, line: Line) -> Row | None:
         """The first row of a line."""
         asked = (*line.lane, text_of(line.name))
-        row: Row = self._tx.db.execute(_ROW_IN_LINE, asked).fetchone()
+        row: Row | None = self._tx.db.execute(_ROW_IN_LINE, asked).fetchone()
         return row
 
     def next_line(self, lane: Lane) -> Line | None:
@@ -270,6 +274,8 @@ class Lanes:
                 take_turns(self._tx, self._book, lane, turns)
                 return run
         row = self._first_in(line)
+        if row is None:
+            return []
         if 0 <= row[SPECIAL] <= self._tx.now:
             self._expire(row)
             return []

@@ -18,7 +18,13 @@ from mulligan.stores.sqlite.connection import (
     retry_while_locked,
 )
 from mulligan.stores.sqlite.schema import check_library, missing_steps
-from mulligan.stores.sqlite.transaction import Ended, StoreConnection, Transaction, WakeUp
+from mulligan.stores.sqlite.transaction import (
+    Ended,
+    StoreConnection,
+    Transaction,
+    WakeUp,
+    run_work,
+)
 from mulligan.stores.sqlite.url import SqliteUrl
 from mulligan.stores.sqlite.wal import wal_path
 
@@ -53,7 +59,7 @@ class Reader:
 
     def _reply(self, work: Work) -> Reply:
         def call(db: StoreConnection) -> object:
-            return work.call(Transaction(db, rounded(self._clock())))
+            return run_work(work.call, Transaction(db, rounded(self._clock())), self._url.path)
 
         if work.writes:
             said = f"{self._url.path} was opened to be read; open it to write"

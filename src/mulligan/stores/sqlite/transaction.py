@@ -5,18 +5,26 @@ and the user's work of a transactional sink, which
 runs on the store's connection, inside its transaction.
 """
 
+import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from inspect import iscoroutine
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from mulligan.core.checks import rounded
-from mulligan.core.errors import InvalidError, StoreError
+from mulligan.core.errors import (
+    UNREADABLE,
+    InvalidError,
+    MulliganError,
+    StoreDamagedError,
+    StoreError,
+)
 from mulligan.core.job import first_token
 from mulligan.core.lane import Lane
 from mulligan.stores.sqlite.fields import as_json
 from mulligan.stores.sqlite.statements import load
 
+T = TypeVar("T")
 SQL = load("transaction")
 _LAST_NUMBER = SQL["last_number"]
 _RESERVE = SQL["reserve"]
@@ -31,6 +39,25 @@ _RENEW = SQL["renew"]
 _RENEW_RUNNING = SQL["renew_running"]
 
 WHOSE = "the transaction is the store's, which commits it with the outcome"
+
+
+# What code raises that reads something else than it has written.
+NOT_OURS = (TypeError, LookupError, AttributeError, *UNREADABLE)
+log = logging.getLogger("mulligan.store")
+
+
+def run_work(call: Callable[["Transaction"], T], tx: "Transaction", path: str) -> T:
+    """Do an operation; raises StoreDamagedError where the tables hold what they should not."""
+    try:
+        return call(tx)
+    except MulliganError:
+        raise
+    except NOT_OURS as error:
+        log.debug("%s: the operation failed", path, exc_info=True)
+        raise StoreDamagedError(
+            f"{path} contains what mulligan did not write ({type(error).__name__}: {error});"
+            " restore it from a backup, or move its jobs to a new file: mulligan copy"
+        ) from error
 
 
 class WorkError(Exception):

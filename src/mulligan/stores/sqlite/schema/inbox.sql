@@ -188,8 +188,19 @@ BEGIN
 
     DELETE FROM incoming WHERE reason IS NOT NULL;
 
-    UPDATE meta SET value = max(value, coalesce((SELECT max(number) FROM job), 0)) + 1
-    WHERE name = 'sequence' AND EXISTS (SELECT 1 FROM incoming);
+    INSERT INTO meta (name, value)
+    SELECT
+        'sequence',
+        max(
+            coalesce((
+                SELECT value FROM meta
+                WHERE name = 'sequence' AND typeof(value) = 'integer' AND value BETWEEN 0 AND 1e15
+            ), 0),
+            coalesce((SELECT max(number) FROM job), 0)
+        ) + 1
+    FROM incoming
+    WHERE true
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
     UPDATE incoming
     SET

@@ -114,7 +114,7 @@ SELECT key, value FROM note WHERE key >= ? AND until > ? ORDER BY key
 
 -- name: epoch
 -- gives the epoch
-SELECT value FROM meta WHERE name = 'epoch'
+SELECT CAST(coalesce((SELECT value FROM meta WHERE name = 'epoch'), 0) AS INTEGER)
 
 -- name: regions
 -- ?1 now

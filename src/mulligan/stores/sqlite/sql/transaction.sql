@@ -1,30 +1,40 @@
 -- What operations share: the store's two counters, how jobs that have ended leave their tables, and tokens that another program set to the last number there is.
 
+-- fragment: sequence
+max(
+    coalesce((
+        SELECT value FROM meta
+        -- A number that another program wrote is no use unless tokens can begin at 4096 times it.
+        WHERE name = 'sequence' AND typeof(value) = 'integer' AND value BETWEEN 0 AND 1e15
+    ), 0),
+    coalesce((SELECT max(number) FROM job), 0)
+)
+
 -- name: last_number
 -- gives the last sequence number that was given, of a job or kept in `meta`, and 1 if any worker sleeps
 SELECT
-    max(value, coalesce((SELECT max(number) FROM job), 0)),
+    {sequence},
     EXISTS (SELECT 1 FROM sleeper WHERE asleep = 1)
-FROM meta
-WHERE name = 'sequence'
 
 -- name: reserve
 -- ?1 how many sequence numbers to reserve
 -- gives the last of them
-UPDATE meta SET value = max(value, coalesce((SELECT max(number) FROM job), 0)) + ?
-WHERE name = 'sequence'
+INSERT INTO meta (name, value) VALUES ('sequence', {sequence} + ?)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value
 RETURNING value
 
 -- name: keep_number
 -- ?1 a sequence number that was given, and is no job's
-UPDATE meta SET value = max(value, ?) WHERE name = 'sequence'
+INSERT INTO meta (name, value) VALUES ('sequence', max({sequence}, ?))
+ON CONFLICT (name) DO UPDATE SET value = excluded.value
 
 -- name: anyone_asleep
 -- gives 1 if any worker sleeps
 SELECT EXISTS (SELECT 1 FROM sleeper WHERE asleep = 1)
 
 -- name: next_epoch
-UPDATE meta SET value = value + 1 WHERE name = 'epoch'
+INSERT INTO meta (name, value) VALUES ('epoch', 1)
+ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1
 
 -- name: leave_running
 -- ?1 numbers, a JSON array
