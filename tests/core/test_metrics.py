@@ -142,7 +142,7 @@ COUNTS = counted(
     started("US", fresh=8, global_retry=1, region_retry=1),
     started("EU", fresh=4, urgent_retry=2, urgent=1),
     of("US", succeeded=6, failed=2, job_fault=1, reclaimed=1, stale=2, dead=1),
-    of("US", step=3, stale_record=1),
+    of("US", step=3, stale_record=1, sink_again=2),
     of("EU", succeeded=5, retry_succeeded=1, retry_failed=1, retry_elsewhere=1),
     of("EU", saved=2, saved_seconds=240.0),
     of("EU", event_dropped=2, **{"hook_failed.retry": 3}),
@@ -173,6 +173,7 @@ def test_counters_say_what_was_counted_ever():
     assert values(found("mulligan_stale_commits_total", sums=COUNTS)) == [("q/US", 20)]
     assert values(found("mulligan_steps_recorded_total", sums=COUNTS)) == [("q/US", 30)]
     assert values(found("mulligan_stale_records_total", sums=COUNTS)) == [("q/US", 10)]
+    assert values(found("mulligan_sink_calls_repeated_total", sums=COUNTS)) == [("q/US", 20)]
     assert values(found("mulligan_dead_letters_total", sums=COUNTS)) == [("q/US", 10)]
     assert values(found("mulligan_hook_failures_total", sums=COUNTS)) == [("q/EU/retry", 30)]
     assert values(found("mulligan_events_dropped_total", sums=COUNTS)) == [("q/EU", 20)]
@@ -210,6 +211,7 @@ def test_every_metric_has_its_kind_and_the_labels_that_monitors_ask_for():
         "mulligan_leases_reclaimed_total": ("counter", *place),
         "mulligan_steps_recorded_total": ("counter", *place),
         "mulligan_stale_records_total": ("counter", *place),
+        "mulligan_sink_calls_repeated_total": ("counter", *place),
         "mulligan_stale_commits_total": ("counter", *place),
         "mulligan_dead_letters_total": ("counter", *place),
         "mulligan_hook_failures_total": ("counter", *place, "event"),

@@ -11,7 +11,7 @@ import pytest
 
 from mulligan import Mulligan, Retry
 from mulligan.engine.loop_watch import LATE, Deadline, LoopWatch
-from mulligan.engine.task_caller import WorkError, guarded_coroutine
+from mulligan.engine.task_caller import SinkCalls, WorkError, guarded_coroutine
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing import VirtualLoop
 from tests.engine.real_engine import ended, engine
@@ -211,10 +211,12 @@ def test_so_is_that_of_a_transactional_sink():
 
     with closing(loop):
         with pytest.raises(WorkError) as refused:
-            loop.run_until_complete(guarded_coroutine(write, (), {}, 10, lambda: held[-1])(None))
+            loop.run_until_complete(
+                guarded_coroutine(write, (), {}, 10, lambda: held[-1], calls=SinkCalls())(None)
+            )
         assert (loop.time(), str(refused.value)) == (15.0, "the attempt took longer than 10 s")
         with pytest.raises(WorkError, match="the bank's own"):
-            loop.run_until_complete(guarded_coroutine(late, (), {})(None))
+            loop.run_until_complete(guarded_coroutine(late, (), {}, calls=SinkCalls())(None))
 
 
 @pytest.mark.parametrize("lingers", [4.0, 6.0])

@@ -18,9 +18,11 @@ from mulligan import (
     RetryAfter,
     Settings,
     Snooze,
+    StoreUnavailableError,
     current_job,
 )
 from mulligan.app.worker import new_worker
+from mulligan.core.counts import SINK_AGAIN
 from mulligan.core.outcome import Done
 from mulligan.engine.worker import Engine
 from tests.engine.test_on_every_store import LEASE, working
@@ -194,6 +196,48 @@ async def test_a_reply_that_is_lost_after_the_commit_writes_nothing_twice(ledger
     await store.close()
     assert lost == ["written"]
     assert ledger.entries() == [("news", key)]
+
+
+async def test_a_sink_that_is_called_again_in_its_attempt_knows_and_is_counted(ledger):
+    store = ledger.app.make_store()
+    await store.open()
+    seen: list[tuple[int, int]] = []
+    ledger.mishap = lambda: seen.append((current_job().attempt, current_job().call))
+
+    class CutError(Exception):
+        """The connection was cut after the sink, before its commit."""
+
+    class Cut:
+        """The store, whose connection is cut during the first two transactional commits."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(store, name)
+
+        async def commit_within(self, outcome: Done, work: Callable[[Any], Any]) -> object:
+            if len(seen) == 2:
+                return await store.commit_within(outcome, work)
+
+            def cut(connection: object) -> None:
+                work(connection)
+                raise CutError
+
+            async def cut_later(connection: object) -> None:
+                await work(connection)
+                raise CutError
+
+            with pytest.raises(CutError):
+                await store.commit_within(outcome, cut_later if ledger.sink.is_async else cut)
+            raise StoreUnavailableError("the server closed the connection")
+
+    engine, running = start(ledger.app, Cut())
+    key = await written(ledger)
+    engine.stop()
+    await running
+    assert seen == [(1, 1), (1, 2), (1, 3)]
+    assert ledger.entries() == [("news", key)]
+    counted = (await store.counts()).ever
+    assert [value for (*_, name), value in counted.items() if name == SINK_AGAIN] == [2]
+    await store.close()
 
 
 async def test_a_worker_that_is_presumed_dead_during_its_sink_leaves_nothing(ledger):

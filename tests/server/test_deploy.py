@@ -10,7 +10,7 @@ import yaml  # type: ignore[import-untyped]
 from mulligan.app.overview import BUILD
 from mulligan.core.alerts import GLOBAL_DEPTH_LIMIT, RETRY_WAIT_LIMIT
 from mulligan.core.budget import Budget
-from mulligan.core.counts import BOUNDS, STALE_RECORD, STEP, Counts
+from mulligan.core.counts import BOUNDS, SINK_AGAIN, STALE_RECORD, STEP, Counts
 from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fetch import RetryFirst
 from mulligan.core.health import Breaker, Health
@@ -27,6 +27,7 @@ NAMES = (
     "succeeded", "failed", "job-fault", "dead", "stale", "reclaimed", "saved", "saved-seconds",
     "retry-succeeded", "retry-failed", "retry-elsewhere", "started.fresh", "started.global-retry",
     "failure.TimeoutError/ask", "hook-failed.dead", "event-dropped", STEP, STALE_RECORD,
+    SINK_AGAIN,
     "limit-started.openai",
     *(f"runtime.succeeded.{bound:g}/ask" for bound in BOUNDS),
     *(f"{wait}-{of}.{bound:g}" for wait, of in WAITS for bound in BOUNDS),

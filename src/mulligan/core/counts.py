@@ -29,6 +29,8 @@ STALE = "stale"
 # A step that was recorded, and records that were refused as stale.
 STEP = "step"
 STALE_RECORD = "stale-record"
+# A call of a transactional sink beyond the first in an attempt.
+SINK_AGAIN = "sink-again"
 DEAD = "dead"
 # An event that no hook was told of, and a hook that raised.
 EVENT_DROPPED = "event-dropped"

@@ -27,6 +27,7 @@ from mulligan.core.counts import (
     RETRY_WAIT,
     SAVED,
     SAVED_SECONDS,
+    SINK_AGAIN,
     STALE,
     STALE_RECORD,
     STARTED,
@@ -119,6 +120,12 @@ def metrics(snapshot: Snapshot, sums: Sums, facts: Facts) -> list[Metric]:
         plain("mulligan_stale_commits_total", STALE, "outcomes refused as stale", sums),
         plain("mulligan_steps_recorded_total", STEP, "steps whose result was recorded", sums),
         plain("mulligan_stale_records_total", STALE_RECORD, "records refused as stale", sums),
+        plain(
+            "mulligan_sink_calls_repeated_total",
+            SINK_AGAIN,
+            "transactional sinks called again in an attempt, as their transaction was cut",
+            sums,
+        ),
         plain("mulligan_dead_letters_total", DEAD, "jobs that failed for good", sums),
         counted(
             "mulligan_hook_failures_total",

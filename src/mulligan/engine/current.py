@@ -18,10 +18,15 @@ if TYPE_CHECKING:
 
 RUNNING: ContextVar[Claim] = ContextVar("mulligan_running")
 RECORDS: ContextVar["Records"] = ContextVar("mulligan_records")
+# How often the function was called in this attempt.
+CALL: ContextVar[int] = ContextVar("mulligan_call", default=1)
 
 
 class CurrentJob(Struct, frozen=True):
     """The running attempt. `attempt` counts from 1; `replay` is how often it was replayed.
+
+    `call` is 1, and more if a transactional sink is called again in the same attempt because its
+    transaction was cut off.
 
     What it records is kept with the job: `progress` and `log` are sent soon, a checkpoint at once.
     Once the lease was lost, each of them raises LeaseLost.
@@ -38,6 +43,7 @@ class CurrentJob(Struct, frozen=True):
     replay: int
     lane: str
     token: int
+    call: int = 1
 
     def step_key(self, name: str) -> str:
         """A key for this step, the same at every attempt: an idempotency key for a service."""
@@ -94,7 +100,7 @@ class CurrentJob(Struct, frozen=True):
         return decoded(await mine.await_on_loop(mine.last_checkpoint))
 
 
-class CurrentCall(CurrentJob, frozen=True):
+class CurrentCall(CurrentJob, frozen=True, kw_only=True):
     """The running attempt as middleware sees it: with the arguments, converted, of the call.
 
     `resources` are all that the lifespan has yielded, whether the task asks for them or not.
@@ -153,6 +159,7 @@ def fields_of(claim: Claim) -> dict[str, Any]:
         "replay": claim.replay,
         "lane": claim.lane.label,
         "token": claim.token,
+        "call": CALL.get(),
     }
 
 

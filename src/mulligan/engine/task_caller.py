@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import msgspec
 
 from mulligan.core.checks import ENVELOPE, is_too_deep, too_deep
+from mulligan.core.counts import SINK_AGAIN
 from mulligan.core.decide import decide
 from mulligan.core.declared import Declared
 from mulligan.core.errors import UNREADABLE
@@ -33,7 +34,7 @@ from mulligan.core.signals import (
 )
 from mulligan.engine.attempt_records import Records
 from mulligan.engine.committer import AWAY
-from mulligan.engine.current import RECORDS, RUNNING
+from mulligan.engine.current import CALL, RECORDS, RUNNING
 from mulligan.engine.events import Events
 from mulligan.engine.job_log import job_fields
 from mulligan.engine.loop_watch import Deadline, LoopWatch, SoftDeadline, never_held
@@ -205,16 +206,31 @@ class WorkError(Exception):
         self.cause = cause
 
 
+class SinkCalls:
+    """Counts the calls of a sink in one attempt, for `current_job().call`."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    def begin(self) -> None:
+        """Count the call that begins in this context."""
+        self.made += 1
+        CALL.set(self.made)
+
+
 def guarded(
     function: Callable[..., Any],
     args: Iterable[Any],
     kwargs: Mapping[str, Any],
+    *,
+    calls: SinkCalls,
 ) -> Callable[[Any], Any]:
     """The call of a plain sink on a connection; what the sink raises becomes a WorkError."""
     # A store may run it in another thread, where `current_job` must work too.
     context = copy_context()
 
     def work(connection: Any) -> None:
+        context.run(calls.begin)
         try:
             check_sink(context.run(function, connection, *args, **kwargs))
         except BaseException as error:
@@ -229,10 +245,13 @@ def guarded_coroutine(
     kwargs: Mapping[str, Any],
     timeout: float | None = None,
     held: Callable[[], float] = never_held,
+    *,
+    calls: SinkCalls,
 ) -> Callable[[Any], Any]:
     """The call of a sink that is a coroutine function, with a timeout as by `Deadline`."""
 
     async def work(connection: Any) -> None:
+        calls.begin()
         deadline = Deadline(inf if timeout is None else timeout, held)
         try:
             async with deadline:
@@ -276,7 +295,7 @@ class TransactionalSinks:
     async def run(self, claim: Claim, target: Target, facts: Facts) -> tuple[Result, Done | None]:
         """The result of the sink. A Done with it is written already: the store has answered it."""
         RUNNING.set(claim)
-        began = self._monotonic()
+        began, calls = self._monotonic(), SinkCalls()
         outcome = decide(claim, WRITTEN, facts, 0.0)
         if not isinstance(outcome, Done):
             return Failed(
@@ -289,15 +308,20 @@ class TransactionalSinks:
             args, kwargs = target.arguments(call)
             if target.is_async:
                 held = self._task_caller.held
-                work = guarded_coroutine(target.function, args, kwargs, call.timeout, held)
+                work = guarded_coroutine(
+                    target.function, args, kwargs, call.timeout, held, calls=calls
+                )
             else:
-                work = guarded(target.function, args, kwargs)
+                work = guarded(target.function, args, kwargs, calls=calls)
             store = cast("CommitsInTransaction", self._store)
             verdict = await self._store_retry.call(lambda: store.commit_within(outcome, work), AWAY)
         except WorkError as error:
             return failed(error.cause), None
         except Exception as error:  # noqa: BLE001 - such as arguments that do not fit
             return failed(error), None
+        finally:
+            for _ in range(calls.made - 1):
+                self._reporter.count(claim.queue, claim.worker_region, SINK_AGAIN)
         ending = ending_of(claim, WRITTEN, outcome, facts)
         self._reporter.ended(ending)
         self._reporter.answered(ending, verdict)
