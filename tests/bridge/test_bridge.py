@@ -16,8 +16,8 @@ from redis.asyncio import Redis as AsyncRedis
 
 from mulligan import Mulligan, Retry
 from mulligan.contrib import celery
+from mulligan.contrib.bridge import Bridged, run_bridge
 from mulligan.contrib.bridge import run as running
-from mulligan.contrib.bridge import run_bridge
 from mulligan.contrib.bridge.celery_queue import CeleryQueue
 from mulligan.contrib.bridge.jobs import Tasks
 from mulligan.contrib.bridge.message import Message
@@ -131,6 +131,65 @@ async def test_what_cannot_be_taken_stays_in_its_place_and_order(other):
     assert stayed[::-1] == [messages[0], *messages[2:5], "\ufffd"]
 
 
+async def test_a_message_that_no_store_could_keep_stays_and_the_others_are_taken(other, store_url):
+    redis, url, prefix = other
+    app = make_app(store_url)
+    for headers in ({"id": "a"}, {"id": "p", "retries": 10**30}, {"id": "x" * 200}, {"id": "b"}):
+        redis.lpush(f"{prefix}celery", celery_message("add", 1, **headers))
+    redis.lpush(f"{prefix}celery", celery_message("add", "\ud800", id="s"))
+    done = await celery.abridge(app, url, key_prefix=prefix)
+    assert (done.taken, done.left, done.resumed) == (2, 3, 0)
+    assert set(await jobs_of(app)) == {"a", "b"}
+    assert rest(redis, prefix) == ["celery"]
+    await asyncio.to_thread(app.close)
+
+
+@pytest.mark.parametrize("system", ["celery", "rq"])
+async def test_a_batch_that_the_store_refuses_is_taken_one_by_one(other, monkeypatch, system):
+    redis, url, prefix = other
+    app = make_app()
+    assert app._memory is not None
+    adopt = app._memory.adopt
+
+    async def refuse(jobs):
+        if any(each.job.id == "bad" for each in jobs):
+            raise OverflowError("int too big to convert")
+        return await adopt(jobs)
+
+    monkeypatch.setattr(app._memory, "adopt", refuse)
+    for name in ("a", "bad", "b"):
+        if system == "celery":
+            redis.lpush(f"{prefix}celery", celery_message("add", 1, id=name))
+        else:
+            rq_job(redis, prefix, name, ["add", None, [1], {}])
+            redis.rpush(f"{prefix}rq:queue:default", name)
+    made = CeleryQueue if system == "celery" else RqQueue
+    name = "celery" if system == "celery" else "default"
+
+    async def take() -> Bridged:
+        return await run_bridge(app, url, system, lambda redis: [made(redis, name, prefix=prefix)])
+
+    done = await take()
+    assert (done.taken, done.left) == (2, 1)
+    assert [each.id for each in done.messages] == ["bad"]
+    assert "the store refuses it: int too big" in done.messages[0].reason
+    assert set(await jobs_of(app)) == {"a", "b"}
+    again = await take()
+    assert (again.taken, again.left, again.resumed) == (0, 1, 0)
+
+
+async def test_keys_of_rq_that_are_of_another_type_do_not_stop_it(other):
+    redis, url, prefix = other
+    rq_job(redis, prefix, "good", ["add", None, [1], {}])
+    redis.set(f"{prefix}rq:job:odd", "text")
+    for name in ("odd", b"\xff", "good"):
+        redis.rpush(f"{prefix}rq:queue:default", name)
+    done = await run_bridge(
+        make_app(), url, "rq", lambda redis: [RqQueue(redis, "default", prefix=prefix)]
+    )
+    assert (done.taken, done.left) == (1, 2)
+
+
 async def test_a_task_is_found_by_module_and_function_as_celery_names_it(other):
     redis, url, prefix = other
     app = make_app()
@@ -229,7 +288,7 @@ async def test_a_message_whose_id_is_taken_in_the_last_moment_stays(other, monke
 WRITES = ("take", "adopt", "end", "purge", "forget_batch")
 
 
-class KilledError(Exception):
+class KilledError(BaseException):
     """The process is gone: nothing after this line runs."""
 
 

@@ -1,17 +1,20 @@
 """What a message says: as Celery and RQ wrote it, or why it is left to them."""
 
+import base64
 import json
 import pickle
+import tracemalloc
 import zlib
 from datetime import UTC, datetime
 from decimal import Decimal
+from math import inf, nan
 from uuid import UUID
 
 import pytest
 
 from mulligan import Delays, Retry
 from mulligan.contrib.bridge.celery_message import read_celery
-from mulligan.contrib.bridge.message import Left, Message
+from mulligan.contrib.bridge.message import LONGEST, REASON_LIMIT, Left, Message
 from mulligan.contrib.bridge.rq_job import read_rq
 from tests.bridge.messages import celery_message
 
@@ -96,6 +99,44 @@ def test_what_cannot_be_taken_over_says_why(raw, reason):
     assert reason in read.reason
 
 
+def enveloped(body: object = None, **envelope: object) -> str:
+    """A message of Celery's with this body, or these parts of its envelope."""
+    made = json.loads(celery_message("t", 1)) | envelope
+    if body is not None:
+        made["body"] = base64.b64encode(json.dumps(body).encode()).decode()
+    return json.dumps(made)
+
+
+def marked_body(kind: object, value: object) -> list[object]:
+    return [[{"__type__": kind, "__value__": value}], {}, {}]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "[" * 200_000,
+        enveloped() + " " * LONGEST,
+        enveloped(body="[" * 200_000),
+        enveloped(properties=[]),
+        enveloped(properties="x"),
+        enveloped(marked_body("uuid", 5)),
+        enveloped(marked_body(["uuid"], 5)),
+        enveloped([[1], {}, ["callbacks"]]),
+        enveloped([[1], {}, "callbacks"]),
+        *(enveloped(**{"content-encoding": each}) for each in ("rot13", "none such", 5, "a\0")),
+        *(celery_message("t", retries=each) for each in (10**30, -1, 1001, float("inf"), [1])),
+        *(celery_message("t", timelimit=each) for each in (5, {"a": 1}, "x")),
+        *(celery_message("t", id=each) for each in ("x" * 129, "a\x1b[2J", "\ud800")),
+        celery_message("t" * 129),
+    ],
+    ids=lambda raw: str(len(raw)),
+)
+def test_no_message_of_a_stranger_stops_the_bridge(raw):
+    read = read_celery("celery", raw, raw)
+    assert isinstance(read, Left)
+    assert len(read.reason) < 2 * REASON_LIMIT
+
+
 def rq(call, due=None, dependents=0, **fields):
     data = call if isinstance(call, bytes) else json.dumps(call).encode()
     said = {b"data": zlib.compress(data), **{k.encode(): v for k, v in fields.items()}}
@@ -149,6 +190,49 @@ def test_what_must_be_finished_by_rq_says_why(call, more, reason):
     read = rq(call, **more)
     assert isinstance(read, Left)
     assert reason in read.reason
+
+
+CALL: list[object] = ["t", None, [], {}]
+
+
+@pytest.mark.parametrize(
+    ("call", "fields"),
+    [
+        (b"[" * 200_000, {}),
+        (b" " * (LONGEST + 1), {}),
+        (b"cos\nsystem\n(S'true'\ntR.", {}),
+        (CALL, {"retries_left": b"100000000"}),
+        (CALL, {"retries_left": b"1", "number_of_retries": b"1000000000000"}),
+        (CALL, {"retries_left": b"2", "retry_intervals": b'{"a":1}'}),
+        (CALL, {"retries_left": b"2", "retry_intervals": b"[" * 100_000}),
+        (CALL, {"retries_left": b"-5", "number_of_retries": b"-5"}),
+        (CALL, {"number_of_retries": b"1001"}),
+        (CALL, {"due": inf}),
+        (CALL, {"due": nan}),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_no_job_of_a_stranger_stops_the_bridge(call, fields):
+    read = rq(call, **fields)
+    assert isinstance(read, Left)
+    assert len(read.reason) < 2 * REASON_LIMIT
+
+
+def test_no_more_of_a_compressed_job_is_expanded_than_is_read():
+    bomb = zlib.compress(b" " * (64 * LONGEST))
+    tracemalloc.start()
+    try:
+        read = read_rq("k", "j", {b"data": bomb}, due=None, dependents=0)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert isinstance(read, Left)
+    assert most < 4 * LONGEST
+
+
+def test_fields_of_a_job_that_are_no_text_do_not_matter():
+    fields = {b"data": json.dumps(CALL).encode(), b"\xff": b"1"}
+    assert isinstance(read_rq("k", "j", fields, due=None, dependents=0), Message)
 
 
 def test_a_job_whose_hash_is_gone_is_left():

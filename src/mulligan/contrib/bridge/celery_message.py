@@ -8,7 +8,15 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from mulligan.contrib.bridge.message import PICKLED, Left, Message
+from mulligan.contrib.bridge.message import (
+    LONGEST,
+    PICKLED,
+    TOO_LONG,
+    Left,
+    Message,
+    checked,
+    unreadable,
+)
 
 JSON = "application/json"
 PICKLES = ("application/x-python-serialize", "application/data")
@@ -33,6 +41,14 @@ FOLLOWERS = {
 
 def read_celery(key: str, member: str, raw: str) -> Message | Left:
     """The call in a message; `Left` with the reason if it cannot be taken over."""
+    return Left("", "", TOO_LONG) if len(raw) > LONGEST else read_bounded(key, member, raw)
+
+
+def read_bounded(key: str, member: str, raw: str) -> Message | Left:
+    """The call in a message that is not too long.
+
+    Other programs have written it, so that reading it may raise anything.
+    """
     try:
         envelope = json.loads(raw)
         if isinstance(envelope, list):  # as a worker of Celery's keeps what it has not finished
@@ -41,7 +57,7 @@ def read_celery(key: str, member: str, raw: str) -> Message | Left:
         if not isinstance(headers, dict) or "task" not in headers:
             return Left("", "", "it is no message of protocol 2; Celery before 4.0 wrote it")
         id_, task = str(headers["id"]), str(headers["task"])
-    except (ValueError, KeyError, TypeError, IndexError):
+    except Exception:  # noqa: BLE001 - as said above
         return Left("", "", "it is no message of Celery's")
     try:
         if reason := not_taken(envelope):
@@ -51,21 +67,23 @@ def read_celery(key: str, member: str, raw: str) -> Message | Left:
         if follows:
             return Left(id_, task, f"it has {follows[0]}; let Celery finish it")
         limit = (headers.get("timelimit") or [None])[0]
-        return Message(
-            key,
-            member,
-            raw,
-            id_,
-            task,
-            list(args),
-            dict(kwargs),
-            due=moment(headers.get("eta")),
-            expires_at=moment(headers.get("expires")),
-            retries=int(headers.get("retries") or 0),
-            timeout=None if limit is None else float(limit),
+        return checked(
+            Message(
+                key,
+                member,
+                raw,
+                id_,
+                task,
+                list(args),
+                dict(kwargs),
+                due=moment(headers.get("eta")),
+                expires_at=moment(headers.get("expires")),
+                retries=int(headers.get("retries") or 0),
+                timeout=None if limit is None else float(limit),
+            )
         )
-    except (ValueError, KeyError, TypeError, ArithmeticError) as error:
-        return Left(id_, task, f"its body cannot be read: {error}")
+    except Exception as error:  # noqa: BLE001 - as said above
+        return unreadable(id_, task, "its body cannot be read", error)
 
 
 def not_taken(envelope: dict[str, Any]) -> str | None:

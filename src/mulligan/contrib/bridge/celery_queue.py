@@ -72,13 +72,13 @@ class CeleryQueue(RedisQueue):
         """Whether a message that a worker holds came from this queue."""
         try:
             _, exchange, route = json.loads(raw)
-        except ValueError:
+        except (ValueError, TypeError, RecursionError):
             return False
         if not exchange:
             return bool(route == self.queue)
         for binding in await self.redis.smembers(f"{self.prefix}_kombu.binding.{exchange}"):
-            key, _, queue = binding.decode(errors="replace").split(SEPARATOR)
-            if queue == self.queue and key in (route, ""):
+            key, _, queue = binding.decode(errors="replace").rpartition(SEPARATOR)
+            if queue == self.queue and key.partition(SEPARATOR)[0] in (route, ""):
                 return True
         return False
 

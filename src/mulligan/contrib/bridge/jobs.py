@@ -5,7 +5,7 @@ from typing import Any
 
 from mulligan.app import Mulligan
 from mulligan.app.task import Task
-from mulligan.contrib.bridge.message import Left, Message
+from mulligan.contrib.bridge.message import Left, Message, unreadable
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Job
 from mulligan.core.lane import ANYWHERE, Lane, retry_priority
@@ -39,6 +39,8 @@ class Tasks:
             return job_of(task, message, id_, now)
         except InvalidError as error:
             return Left(message.id, message.task, str(error))
+        except Exception as error:  # noqa: BLE001 - arguments of other programs may raise anything
+            return unreadable(message.id, message.task, "no job can be made of it", error)
 
 
 def job_of(task: Task[..., Any], message: Message, id_: str, now: float) -> Job:

@@ -34,9 +34,9 @@ class RqQueue(RedisQueue):
         """Jobs in the order in which RQ would take them."""
         if queue_key.removal == "first":
             ids = await self.redis.lrange(queue_key.key, skip, skip + size - 1)
-            return await self._jobs(queue_key.key, [(each.decode(), None) for each in ids])
+            return await self._jobs(queue_key.key, [(id_of(each), None) for each in ids])
         due = await self.redis.zrange(queue_key.key, skip, skip + size - 1, withscores=True)
-        return await self._jobs(queue_key.key, [(each.decode(), at) for each, at in due])
+        return await self._jobs(queue_key.key, [(id_of(each), at) for each, at in due])
 
     async def _jobs(
         self, key: str, named: Sequence[tuple[str, float | None]]
@@ -45,9 +45,11 @@ class RqQueue(RedisQueue):
             for id_, _ in named:
                 pipe.hgetall(self._hash(id_))
                 pipe.scard(f"{self._hash(id_)}:dependents")
-            answers = await pipe.execute()
+            answers = await pipe.execute(raise_on_error=False)
         return [
-            read_rq(key, id_, fields, due=due, dependents=dependents)
+            Left(id_, "", f"its keys cannot be read: {wrong[0]}")
+            if (wrong := [each for each in (fields, dependents) if isinstance(each, Exception)])
+            else read_rq(key, id_, fields, due=due, dependents=dependents)
             for (id_, due), fields, dependents in zip(
                 named, answers[::2], answers[1::2], strict=True
             )
@@ -83,6 +85,11 @@ class RqQueue(RedisQueue):
 
     def _hash(self, id_: str) -> str:
         return f"{self.prefix}rq:job:{id_}"
+
+
+def id_of(member: bytes) -> str:
+    """The id of a job. One that is no text finds no job, and so stays where it is."""
+    return member.decode(errors="replace")
 
 
 def named(entry: Entry) -> tuple[str, float | None]:

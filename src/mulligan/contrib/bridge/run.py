@@ -16,9 +16,10 @@ from msgspec.structs import replace
 
 from mulligan.app import Mulligan
 from mulligan.contrib.bridge.jobs import Tasks
-from mulligan.contrib.bridge.message import Left, Message
+from mulligan.contrib.bridge.message import Left, Message, unreadable
 from mulligan.contrib.bridge.redis_queue import Connect, Entry, QueueKey, RedisQueue, connected
 from mulligan.core.batch_letter import batch_letter
+from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.job import Adopted, Job
 from mulligan.stores.contract import Store
 
@@ -141,7 +142,10 @@ class Bridge:
             if dry_run:
                 skip += len(jobs)
             elif jobs:
-                skip += len(jobs) - await self._take(queue, queue_key, jobs)
+                refused: list[Left] = []
+                skip += len(jobs) - await self._take(queue, queue_key, jobs, refused)
+                left += refused
+                taken -= len(refused)
         return left, taken
 
     async def _ids(self, messages: Sequence[Message]) -> list[str]:
@@ -156,23 +160,42 @@ class Bridge:
         return ids
 
     async def _take(
-        self, queue: RedisQueue, queue_key: QueueKey, jobs: Sequence[tuple[Message, Job]]
+        self,
+        queue: RedisQueue,
+        queue_key: QueueKey,
+        jobs: Sequence[tuple[Message, Job]],
+        refused: list[Left],
     ) -> int:
-        """Take these, and say how many; what others took meanwhile is theirs."""
+        """Take these, and say how many; what others took meanwhile is theirs.
+
+        If the store refuses a batch, it goes back to its queue, and each message is taken by
+        itself. A message that is refused alone stays there, and is added to `refused`.
+        """
         batch = uuid4().hex
         named = [(job.id, job.created_at, message) for message, job in jobs]
         answers = await queue.take(batch, queue_key, named)
         ours = [each for each, taken in zip(jobs, answers, strict=True) if taken]
         if not ours:
             return 0
-        stored = await self._store_jobs(batch, [job for _, job in ours])
+        entries = {
+            job.id: Entry(job.id, queue_key.key, message.raw, job.created_at)
+            for message, job in ours
+        }
+        try:
+            stored = await self._store_jobs(batch, [job for _, job in ours])
+        except StoreUnavailableError:
+            raise
+        except Exception as error:  # noqa: BLE001 - of drivers, which say in many ways what is wrong
+            await self._end(queue, batch, [], list(entries.values()))
+            if len(ours) > 1:
+                alone = [await self._take(queue, queue_key, [each], refused) for each in ours]
+                return sum(alone)
+            [(message, _)] = ours
+            refused.append(unreadable(message.id, message.task, "the store refuses it", error))
+            return 0
         messages = [message for message, job in ours if job.id in stored]
         # A job has come under the same id meanwhile: the next time it gets another one.
-        returned = [
-            Entry(job.id, queue_key.key, message.raw, job.created_at)
-            for message, job in ours
-            if job.id not in stored
-        ]
+        returned = [entry for id_, entry in entries.items() if id_ not in stored]
         await self._end(queue, batch, messages, returned)
         return len(messages)
 
