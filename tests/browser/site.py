@@ -40,6 +40,10 @@ class Site:
         return self
 
     def __exit__(self, *raised: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the server and the workers."""
         self._stack.close()
 
     def start_worker(self, region: str, concurrency: int = 2) -> None:

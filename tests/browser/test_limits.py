@@ -74,6 +74,37 @@ def test_limits_are_seen_paused_resumed_set_and_reset(site, page):
     expect(openai).to_contain_text("60 per 1 min, 8 at a time")
 
 
+def test_the_overview_begins_with_paused_and_full_limits(site, page):
+    site.post("/api/limits/openai/pause", {"seconds": 3600})
+    page.open(site)
+    limits = page.page.get_by_role("region", name="Paused and full limits").get_by_role("listitem")
+    expect(limits.first).to_contain_text("paused openai")
+    expect(limits.first).to_contain_text("ends in")
+    expect(limits.nth(1)).to_contain_text("full disk 2 waiting, 1 running")
+    expect(page.page.get_by_role("article", name="Global retry queue")).to_have_count(0)
+    picture(page, "overview-limits")
+    limits.first.get_by_role("link", name="openai").click()
+    expect(page.heading).to_have_text("Limits")
+    site.post("/api/limits/openai/resume", {})
+
+
+def test_a_queue_whose_due_jobs_all_wait_for_a_paused_limit_says_so(site, page):
+    async def held(store):
+        await store.set_limit("slow", Limit(rate=9, per=1), declared=True)
+        await store.beat(Worker("w-2", "default", ("held",), lease=3600.0), [])
+        jobs = [new_job(f"h{n}", queue="held", limits=costs_text({"slow": 1})) for n in range(3)]
+        await store.enqueue(jobs)
+
+    site.on_store(held)
+    page.open(site, "queues/held")
+    state = page.page.locator(".heading .badge")
+    expect(state).to_have_text("serving")
+    site.post("/api/limits/slow/pause", {"seconds": 3600})
+    expect(state).to_have_text("limit paused")
+    site.post("/api/limits/slow/resume", {})
+    expect(state).to_have_text("serving")
+
+
 def test_what_cannot_be_is_refused_in_the_words_of_the_server(site, page):
     page.expects_refusals = True
     page.open(site, "limits")

@@ -7,6 +7,9 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
+from mulligan.core.record import Record, Recording
+from tests.cli.command_line import claim, new_job
+
 
 @pytest.fixture(scope="module")
 def site(serve, chromium):
@@ -279,3 +282,68 @@ def test_the_form_fits_the_types_of_a_task_and_a_refusal_is_shown_at_its_field(s
     page.page.get_by_role("status").get_by_role("link").click()
     result = page.page.get_by_role("region", name="Result")
     expect(result).to_contain_text("large to Elm")
+
+
+def test_the_log_stands_above_the_newest_twenty_steps(site, page):
+    async def record(store):
+        await store.enqueue([new_job("steps", queue="elsewhere")])
+        [held] = await claim(store, 1, "elsewhere")
+        steps = [Record("step", n, b"%d" % n, f"page-{n}") for n in range(1, 46)]
+        await store.record([Recording(held.lease, (*steps, Record("log", 46, b'"half way"')))])
+
+    site.on_store(record)
+    page.open(site, "jobs/steps")
+    titles = page.page.locator(".panel > h2").all_inner_texts()
+    assert titles.index("Log") < titles.index("Steps")
+    steps = page.page.get_by_role("region", name="Steps")
+    expect(steps.locator("tbody tr")).to_have_count(20)
+    expect(steps.locator("tbody tr").first).to_contain_text("page-45")
+    page.button("Show 20 older").click()
+    page.button("Show 5 older").click()
+    expect(steps.locator("tbody tr")).to_have_count(45)
+    expect(steps.locator("tbody tr").last).to_contain_text("page-1")
+
+
+def test_words_of_the_last_minute_are_explained(site, page):
+    page.open(site, "queues/questions")
+    site.post("/api/jobs", {"task": "ask", "kwargs": {"question": "And now?"}})
+    minute = page.page.get_by_role("region", name="The last minute")
+    minute.get_by_text("What the columns mean").click()
+    for word in ("Back after", "Time saved", "Reclaimed"):
+        expect(minute.get_by_role("term").filter(has_text=word)).to_be_visible()
+
+
+def test_a_figure_leads_to_its_list(site, page):
+    page.open(site)
+    page.tile("Dead letters").get_by_role("link").click()
+    expect(page.heading).to_have_text("Dead letters")
+    page.page.go_back()
+    page.tile("Running").get_by_role("link").click()
+    expect(page.page.get_by_role("combobox", name="Status")).to_have_value("processing")
+
+
+def test_a_server_that_is_away_is_said_loudly_and_what_is_old_is_dimmed(serve, page):
+    page.expects_refusals = True
+    site = serve()
+    page.open(site)
+    expect(page.page.locator("#link")).to_have_text("live")
+    expect(page.page.locator("#away")).to_be_hidden()
+    site.stop()
+    alert = page.page.get_by_role("alert")
+    expect(alert).to_contain_text("The server does not answer. All figures below are from")
+    expect(page.page.locator("body")).to_have_class("stale")
+    expect(page.tile("Waiting")).to_have_text("0")
+
+
+def test_work_for_any_region_that_workers_serve_and_delayed_work_that_is_due(site, page):
+    site.post("/api/queues/reports/pause", {})
+    for delay in (0.0, 0.01):
+        site.post("/api/jobs", {"task": "read", "args": ["a page"], "delay": delay})
+    page.open(site)
+    anywhere = page.page.get_by_role("article", name="Region *")
+    expect(anywhere.locator(".bar-value").first).to_have_text("2")
+    expect(anywhere.locator(".badge")).to_have_text("live")
+    expect(anywhere.locator(".running")).to_have_count(0)
+    page.open(site, "delayed")
+    expect(page.page.locator("figcaption")).to_contain_text("Due now: 1; in the next 24 hours:")
+    site.post("/api/queues/reports/resume", {})

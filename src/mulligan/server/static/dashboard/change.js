@@ -53,12 +53,27 @@ export function changeSelection(what, selection) {
 
 /** Cancels or replays a gather as one, after asking. */
 export async function changeGather(what, gather) {
-  const number = what === "replay" ? gather.failed : gather.open + 1;
-  if (!(await agreed(what, number, [`All of gather ${gather.id}.`]))) return false;
+  if (!(await (what === "replay" ? agreed(what, gather.failed, [`All of gather ${gather.id}.`]) : ends(gather)))) return false;
   return attempt(async () => {
     const { changed } = await post(path("api", "gathers", gather.id, what));
     notify(`${counted(changed, "job")} ${WORDS[what].done}.`);
     return true;
+  });
+}
+
+/** Says what canceling a gather ends, and asks. */
+function ends({ id, status, open, done, failed }) {
+  const waits = ["pending", "processing"].includes(status);
+  return confirm({
+    title: `Cancel gather ${id}?`,
+    text: "This ends now; what runs is stopped:",
+    items: [
+      waits && `the gathering job ${id}, and what would come after it`,
+      open > 0 && `${counted(open, "member")} not ended yet, with all of their jobs`,
+      done + failed > 0 && `${counted(done + failed, "member")} ended before; their results are kept with their jobs, and nothing gathers them`,
+    ].filter(Boolean),
+    danger: true,
+    action: "Cancel the gather",
   });
 }
 

@@ -37,13 +37,16 @@ export function gatherPanel(gather, readOnly, reload) {
 }
 
 function actions(gather, reload) {
-  const act = (what, text, kind) => button(text, async () => {
-    if (await changeGather(what, gather)) reload();
-  }, kind);
   const waits = gather.status === "pending" && gather.failed > 0 && !(gather.return_exceptions && gather.open === 0);
-  const all = [
-    waits && act("replay", `Replay ${count(gather.failed)} failed`, "primary"),
-    gather.open > 0 && act("cancel", "Cancel all of it", "danger"),
-  ].filter(Boolean);
-  return all.length > 0 && h("div.actions", {}, all);
+  return waits && h("div.actions", {}, changeButton("replay", `Replay ${count(gather.failed)} failed`, "primary", gather, reload));
 }
+
+/** A button that cancels all of a gather; null where nothing is left to cancel. */
+export function cancelButton(gather, reload) {
+  const ends = gather.open > 0 || ["pending", "processing"].includes(gather.status);
+  return ends ? changeButton("cancel", "Cancel the whole gather", "danger.loud", gather, reload) : null;
+}
+
+const changeButton = (what, text, kind, gather, reload) => button(text, async () => {
+  if (await changeGather(what, gather)) reload();
+}, kind);

@@ -13,6 +13,7 @@ export function ordering(memory, redraw) {
     return chosen.down ? null : { title, down: true };
   };
   return {
+    chosen: chosen.title !== null,
     of: ({ title }) => (title !== chosen.title ? "none" : chosen.down ? "descending" : "ascending"),
     choose(column) {
       memory.order = next(column);

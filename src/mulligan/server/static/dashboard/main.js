@@ -4,6 +4,7 @@ import { onTokenNeeded, token } from "./api.js";
 import { askForSecret, notify } from "./dialogs.js";
 import { h, morph } from "./dom.js";
 import { followDocument, listen, start, state, storeNow } from "./live.js";
+import { time } from "./format.js";
 import { button, heading } from "./parts.js";
 import dead from "./pages/dead.js";
 import delayed from "./pages/delayed.js";
@@ -98,7 +99,8 @@ async function load(target = shown) {
     target.problem = null;
     target.loadedAt = Date.now();
   } catch (problem) {
-    target.problem = problem;
+    // What was shown stays while the server is away; the page says so above it.
+    if (!target.data || !PASSING.includes(problem.status)) target.problem = problem;
   }
   target.loading = false;
   if (target !== shown) return;
@@ -150,11 +152,23 @@ function drawShell() {
   const link = document.getElementById("link");
   link.dataset.kind = state.how;
   if (link.textContent !== LINK_WORDS[state.how]) link.textContent = LINK_WORDS[state.how];
+  drawAway();
   document.getElementById("sign-out").hidden = token.get() === null;
   const { store, version, read_only: readOnly } = state.overview ?? {};
   const words = state.overview ? [`mulligan ${version}`, store, readOnly && "read-only"] : [];
   const api = h("a", { href: "api/docs" }, "API");
   document.getElementById("foot").replaceChildren(words.filter(Boolean).join(" · "), " · ", api);
+}
+
+/** Says loudly that what is shown is old, and since when; the page below is dimmed. */
+function drawAway() {
+  const away = document.getElementById("away");
+  const stale = state.how === "away" && state.overview !== null;
+  document.body.classList.toggle("stale", stale);
+  away.hidden = !stale;
+  if (!stale) return;
+  const words = `${state.problem.status ? "The store is away" : "The server does not answer"}. All figures below are from ${time(state.overview.now)}.`;
+  if (away.textContent !== words) away.textContent = words;
 }
 
 function changed() {

@@ -13,9 +13,9 @@ export function link(segments, text, query = {}) {
 /**
  * A table: `columns` are `{title, cell(row), number, brief}`; narrow screens stack its cells, and put
  * several that are numbers or brief beside each other. With an `order`, columns that have `by(row)` can
- * be sorted by. A column's `head()` takes the place of its title.
+ * be sorted by. A column's `head()` takes the place of its title. `title(row)` may give a row above it.
  */
-export function table({ caption, columns, rows, key, empty, order = null }) {
+export function table({ caption, columns, rows, key, empty, order = null, title = () => null }) {
   if (!rows.length) return h("p.empty", {}, empty);
   const cell = (column, row) =>
     h(`td${classesOf(column)}`, { role: "cell", "data-label": column.title },
@@ -26,10 +26,14 @@ export function table({ caption, columns, rows, key, empty, order = null }) {
     h("thead", { role: "rowgroup" },
       h("tr", { role: "row" }, columns.map((column) => columnHeader(column, order)))),
     h("tbody", { role: "rowgroup" },
-      shown.map((row) =>
-        h("tr", { role: "row", "data-key": key(row) }, columns.map((column) => cell(column, row))))),
+      shown.map((row) => [
+        titleRow(title(row), key(row), columns.length),
+        h("tr", { role: "row", "data-key": key(row) }, columns.map((column) => cell(column, row)))])),
   );
 }
+
+const titleRow = (content, key, width) => content &&
+  h("tr.title", { role: "row", "data-key": `title of ${key}` }, h("td", { role: "cell", colspan: width }, content));
 
 const classesOf = ({ number, brief, choice }) =>
   (number ? ".number" : "") + (brief ? ".brief" : "") + (choice ? ".choice" : "");

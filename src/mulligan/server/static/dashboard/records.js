@@ -1,15 +1,17 @@
 /** What a job has recorded: its progress, its checkpoint, its steps and its log. */
 
 import { h, s } from "./dom.js";
-import { NOTHING, bytes, count, json, percent } from "./format.js";
-import { panel, table, when } from "./parts.js";
+import { NOTHING, bytes, count, counted, json, percent } from "./format.js";
+import { button, panel, table, when } from "./parts.js";
+
+const STEPS = 20; // at a time
 
 /** The panels of what there is. */
-export function recordsOf({ steps, progress, log, checkpoint }, now) {
+export function recordsOf({ steps, progress, log, checkpoint }, now, memory, redraw) {
   return [
     (progress || checkpoint) && panel("Progress", progress && progressOf(progress, now), checkpoint && checkpointOf(checkpoint, now)),
-    steps.length > 0 && panel("Steps", stepsOf(steps, now)),
     log.length > 0 && panel("Log", logOf(log, now)),
+    steps.length > 0 && panel("Steps", stepsOf(steps, now, memory, redraw)),
   ];
 }
 
@@ -33,9 +35,24 @@ function checkpointOf({ at, size, value }, now) {
     h("span.below", {}, " ", when(at, now)));
 }
 
-function stepsOf(steps, now) {
+/** The newest steps, and more of them each time that a reader asks. */
+function stepsOf(steps, now, memory, redraw) {
+  const shown = memory.steps ?? STEPS;
+  const more = steps.length - shown;
+  const showMore = () => {
+    memory.steps = shown + STEPS;
+    redraw();
+  };
+  return [
+    h("p.below", {}, `${counted(steps.length, "step")} recorded, the newest first; they do not run again`),
+    stepTable(steps.toReversed().slice(0, shown), now),
+    more > 0 && button(`Show ${count(Math.min(more, STEPS))} older`, showMore),
+  ];
+}
+
+function stepTable(steps, now) {
   return table({
-    caption: "Recorded steps, in the order in which they ended; they do not run again",
+    caption: "Recorded steps, the newest first",
     key: ({ name }) => name,
     rows: steps,
     columns: [

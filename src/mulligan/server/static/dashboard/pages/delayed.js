@@ -46,7 +46,7 @@ export function hoursChart({ hours, later, looked_at: lookedAt, complete }, dueN
     value, label: LABELLED.includes(hour) ? `+${hour} h` : "",
     title: `due in ${hour} to ${hour + 1} h: ${counted(value, "job")}`,
   }));
-  columns.unshift({ value: dueNow, label: "due now", title: `due now, and not started yet: ${counted(dueNow, "job")}` });
+  columns.unshift({ value: dueNow, label: "due", title: `due now, and not started yet: ${counted(dueNow, "job")}` });
   columns.push({ value: later, label: "later", title: `due in more than ${hours.length} h: ${counted(later, "job")}` });
   const total = hours.reduce((all, value) => all + value, later);
   const label = `Due now: ${count(dueNow)}; in the next ${hours.length} hours: ${count(total - later)}; later: ${count(later)}`;

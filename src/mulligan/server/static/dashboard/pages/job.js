@@ -4,7 +4,7 @@ import { get, path } from "../api.js";
 import { changeJobs } from "../change.js";
 import { timeline } from "../charts.js";
 import { h } from "../dom.js";
-import { gatherPanel, loadGather } from "../gather.js";
+import { cancelButton, gatherPanel, loadGather } from "../gather.js";
 import { NOTHING, argumentsOf, count, json, span } from "../format.js";
 import { badge, button, copyButton, facts, heading, link, name, panel, scopeWords, table, when } from "../parts.js";
 import { recordsOf } from "../records.js";
@@ -25,14 +25,14 @@ export default {
   stream: ({ name: id }, { job }) => !ENDED.includes(job.status) && path("api", "jobs", id, "events"),
   told: (data, { status, steps, progress, log, checkpoint }) =>
     (status !== data.job.status ? null : { ...data, records: { steps, progress, log, checkpoint } }),
-  view({ data: { job, gather, attempts, explanation, stages, records }, now, readOnly, reload }) {
+  view({ data: { job, gather, attempts, explanation, stages, records }, now, readOnly, reload, memory, redraw }) {
     return [
       heading(job.task, [
         h("span", { role: "status" }, badge(job.status)),
         h("span.id", {}, job.id), copyButton(job.id, "the job's id"),
-      ], readOnly ? [] : actions(job, records, reload)),
+      ], readOnly ? [] : actions(job, gather, records, reload)),
       h("p.explanation", {}, explanation),
-      recordsOf(records, now),
+      recordsOf(records, now, memory, redraw),
       gather && gatherPanel(gather, readOnly, reload),
       stages.length > 0 && panel("Chain", chainOf(stages, job.id)),
       panel("Attempts", attemptsOf(job, attempts, now)),
@@ -46,14 +46,16 @@ export default {
   },
 };
 
-function actions(job, records, reload) {
+function actions(job, gather, records, reload) {
   const act = (what, text, kind) => button(text, async () => {
     if (await changeJobs(what, [job.id], [job.id])) reload();
   }, kind);
   if (job.status === "failed")
     return [act("replay", "Replay", "primary"), records.steps.length + Boolean(records.checkpoint) > 0 &&
       act("replay-from-start", "Replay from the start"), act("purge", "Purge", "danger")];
-  return ENDED.includes(job.status) ? [] : [act("cancel", "Cancel", "danger")];
+  const whole = gather && cancelButton(gather, reload);
+  const alone = !ENDED.includes(job.status) && act("cancel", whole ? "Cancel this job only" : "Cancel", "danger");
+  return [whole, alone];
 }
 
 function attemptsOf(job, attempts, now) {

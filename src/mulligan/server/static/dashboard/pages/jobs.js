@@ -3,6 +3,7 @@
 import { get } from "../api.js";
 import { changeJobs, changeSelection } from "../change.js";
 import { h } from "../dom.js";
+import { byFlow } from "../flows.js";
 import { argumentsOf, count, counted, runtimeOf, span } from "../format.js";
 import { choosing, ordering, selectionBar } from "../lists.js";
 import { badge, button, heading, link, name, table, when } from "../parts.js";
@@ -22,7 +23,8 @@ export default {
   view({ data, route, memory, now, overview, readOnly, reload, redraw }) {
     const selection = selected(route.query);
     const changes = readOnly || !data.jobs.length ? [] : (CHANGES[selection.status] ?? []);
-    const rows = data.jobs;
+    const order = ordering(memory, redraw);
+    const { rows, title } = order.chosen ? { rows: data.jobs } : byFlow(data.jobs, memory, redraw);
     const chosen = choosing({ memory, rows, key: (job) => job.id, words: (job) => job.id, redraw });
     return [
       heading("Jobs", null, [
@@ -36,7 +38,8 @@ export default {
         empty: FIELDS.some((field) => selection[field]) ? "No job matches." : "There are no jobs yet.",
         key: (job) => job.id,
         rows,
-        order: ordering(memory, redraw),
+        order,
+        title,
         columns: [!readOnly && chosen.column, ...columns(now)].filter(Boolean),
       }),
       h("nav.pager", { "aria-label": "Pages of jobs" },

@@ -18,8 +18,8 @@ const howMany = (overview) => counted(Object.keys(overview.queues).length, "queu
 export function queueTable(overview, readOnly) {
   const rows = Object.entries(overview.queues).map(([queue, numbers]) => ({ queue, ...numbers }));
   const number = (title, cell) => ({ title, number: true, cell });
-  const listed = (status) => (row) =>
-    row[status] ? link(["jobs"], count(row[status]), { status, queue: row.queue }) : "0";
+  const listed = (status, field = status) => (row) =>
+    row[field] ? link(["jobs"], count(row[field]), { status, queue: row.queue }) : "0";
   return table({
     caption: "Queues",
     empty: "No queue has a job, a worker or settings yet. Enqueue a job to begin.",
@@ -27,10 +27,10 @@ export function queueTable(overview, readOnly) {
     rows,
     columns: [
       { title: "Queue", cell: (row) => link(["queues", row.queue], name(row.queue)) },
-      number("Fresh", (row) => count(row.fresh)),
-      number("Urgent", (row) => count(row.urgent)),
-      number("Retry", (row) => count(row.retry)),
-      number("Running", (row) => count(row.running)),
+      number("Fresh", listed("pending", "fresh")),
+      number("Urgent", listed("pending", "urgent")),
+      number("Retry", listed("pending", "retry")),
+      number("Running", listed("processing", "running")),
       number("Delayed", (row) => count(at(overview.delayed, row.queue)?.total ?? 0)),
       number("Done", listed("done")),
       number("Failed", listed("failed")),
