@@ -1,4 +1,4 @@
-"""A TCP proxy that does what networks do: cuts, delays, dribbles, and loses replies."""
+"""A TCP proxy that does what networks do: cuts, delays, dribbles, swallows, and loses replies."""
 
 import asyncio
 import threading
@@ -17,6 +17,9 @@ class Proxy:
 
     While `deaf`, the server hears everything and nothing that it answers arrives; whoever has
     missed an answer is cut off when that ends, as nothing after it could be understood.
+
+    While it `swallows`, nothing arrives on either side. A connection that has lost something then
+    stays open, and mute for ever.
     """
 
     def __init__(self, to_port: int) -> None:
@@ -25,11 +28,13 @@ class Proxy:
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._open: set[asyncio.StreamWriter] = set()
         self.missed: set[asyncio.StreamWriter] = set()
+        self.swallowed: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
         self.port = 0
         self.delay = 0.0
         self.dribbles = False
         self.deaf = False
+        self.swallows = False
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -77,17 +82,23 @@ class Proxy:
         self._open |= {writer, server}
         try:
             await asyncio.gather(
-                self._pump(reader, server, lambda: False),
+                self._pump(reader, server, lambda: self._is_mute(writer)),
                 self._pump(answers, writer, lambda: self._is_missed(writer)),
             )
         finally:
             self._open -= {writer, server}
             self.missed.discard(writer)
+            self.swallowed.discard(writer)
+
+    def _is_mute(self, writer: asyncio.StreamWriter) -> bool:
+        if self.swallows:
+            self.swallowed.add(writer)
+        return writer in self.swallowed
 
     def _is_missed(self, writer: asyncio.StreamWriter) -> bool:
         if self.deaf:
             self.missed.add(writer)
-        return writer in self.missed
+        return self._is_mute(writer) or writer in self.missed
 
     async def _pump(
         self,

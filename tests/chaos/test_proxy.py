@@ -97,3 +97,26 @@ async def test_a_deaf_client_is_served_and_never_hears_of_it(heard):
 async def test_nobody_behind_the_proxy_is_the_end_of_the_connection():
     with Proxy(1) as proxy:
         assert await is_over(*await connect(proxy))
+
+
+async def test_a_connection_that_lost_something_stays_mute_and_a_new_one_does_not(heard):
+    proxy, lines, _ = heard
+    reader, writer = await connect(proxy)
+    proxy.swallows = True
+    writer.write(b"lost\n")
+    await swallowed(proxy)
+    proxy.swallows = False
+    writer.write(b"lost too\n")
+    other_reader, other = await connect(proxy)
+    other.write(b"a word\n")
+    assert await other_reader.readline() == b"a word\n"
+    assert lines == [b"a word\n"]
+    assert not reader.at_eof()
+    for each in (writer, other):
+        each.close()
+
+
+async def swallowed(proxy):
+    """Return when the proxy has swallowed something."""
+    while not proxy.swallowed:  # noqa: ASYNC110 - it happens on another thread
+        await asyncio.sleep(0.001)

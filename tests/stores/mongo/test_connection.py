@@ -1,16 +1,22 @@
 """Errors and the clock."""
 
+import asyncio
 from datetime import UTC, datetime
 from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import pymongo
 import pytest
 
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.stores import make_store
+from mulligan.stores.mongo import url
 from mulligan.stores.mongo.connection import Connection
 from mulligan.stores.mongo.url import parse_url
+from tests.chaos.proxy import Proxy
+from tests.chaos.stand import through
 from tests.contract.builders import claim, job
+from tests.store_kit import handle
 
 
 async def test_errors_do_not_show_the_password(monkeypatch):
@@ -42,6 +48,30 @@ async def test_the_servers_time_decides_where_no_clock_is_injected(store_url):
         assert abs(before - datetime.now(UTC).timestamp()) < 60
     finally:
         await store.close()
+
+
+@pytest.fixture
+def muted(store_url):
+    """A proxy before the server, and the URL that leads there."""
+    with Proxy(urlsplit(store_url).port) as proxy:
+        yield proxy, through(store_url, proxy.port)
+
+
+async def test_after_a_network_that_swallows_all_no_operation_waits_for_what_it_lost(
+    muted, clock, monkeypatch
+):
+    """Not one on a connection that another has left there idle either."""
+    short = dict.fromkeys(("socketTimeoutMS", "maxIdleTimeMS"), "300")
+    monkeypatch.setattr(url, "DEFAULTS", url.DEFAULTS | short)
+    proxy, address = muted
+    async with handle(address, clock) as store:
+        await asyncio.gather(*(store.get(f"a{n}") for n in range(20)))
+        proxy.swallows = True
+        with pytest.raises(StoreUnavailableError, match="cannot be reached"):
+            await store.enqueue([job("a")])
+        proxy.swallows = False
+        answers = await asyncio.gather(*(store.enqueue([job(f"a{n}")]) for n in range(20)))
+        assert all(each.created for [each] in answers)
 
 
 class LateServer:
@@ -83,3 +113,21 @@ async def test_the_clock_knows_by_how_much_it_may_be_wrong(monkeypatch, trip):
     error, doubt = await error_of_the_clock(monkeypatch, trip)
     assert abs(error) <= doubt + 1e-6
     assert doubt <= 1.251
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pymongo.errors.NetworkTimeout("timed out"),
+        pymongo.errors.ProtocolError("Got response id 7 but expected 8"),
+    ],
+)
+async def test_a_reply_that_was_lost_or_cut_means_that_the_server_is_away(
+    store, monkeypatch, error
+):
+    async def lose(*_, **__):
+        raise error
+
+    monkeypatch.setattr("mulligan.stores.mongo.record.record", lose)
+    with pytest.raises(StoreUnavailableError, match="cannot be reached"):
+        await store.record([])

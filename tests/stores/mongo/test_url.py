@@ -1,9 +1,12 @@
 """What a store URL may say."""
 
+from urllib.parse import parse_qsl, urlsplit
+
 import pytest
 
 from mulligan.core.errors import InvalidError
 from mulligan.stores import make_store
+from mulligan.stores.mongo.url import DEFAULTS, parse_url
 from tests.contract.builders import jobs
 from tests.store_kit import handle
 
@@ -12,6 +15,18 @@ from tests.store_kit import handle
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises(InvalidError):
         make_store(f"mongodb://127.0.0.1/db?{options}")
+
+
+def test_an_answer_may_take_ten_seconds_unless_the_url_says_another_time():
+    said = dict(parse_qsl(urlsplit(parse_url("mongodb://127.0.0.1/db").for_driver).query))
+    assert said == DEFAULTS
+    own = "sockettimeoutms=500&w=1"
+    assert dict(
+        parse_qsl(urlsplit(parse_url(f"mongodb://127.0.0.1/db?{own}").for_driver).query)
+    ) == {
+        **{name: value for name, value in DEFAULTS.items() if name not in ("socketTimeoutMS", "w")},
+        **dict(parse_qsl(own)),
+    }
 
 
 async def test_the_collection_has_the_name_that_the_url_gives(store_url, database, clock):

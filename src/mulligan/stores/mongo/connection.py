@@ -13,7 +13,12 @@ from bson import ObjectId
 from pymongo import AsyncMongoClient, InsertOne, ReadPreference, ReturnDocument
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.cursor import AsyncCursor
-from pymongo.errors import ConnectionFailure, PyMongoError, WaitQueueTimeoutError
+from pymongo.errors import (
+    ConnectionFailure,
+    ProtocolError,
+    PyMongoError,
+    WaitQueueTimeoutError,
+)
 
 from mulligan.core.errors import StoreError, StoreUnavailableError
 from mulligan.stores.mongo.bulk_write import (
@@ -29,6 +34,8 @@ from mulligan.stores.mongo.url import StoreUrl
 
 Collection = AsyncCollection[Doc]
 
+# A reply that was cut in its middle leaves a connection that answers what nobody asked.
+AWAY = (ConnectionFailure, WaitQueueTimeoutError, ProtocolError)
 CLOCK_AGE = 30.0
 # So often the server is asked for its time; more often while answers take longer than this.
 CLOCK_SAMPLES, MOST_CLOCK_SAMPLES = 3, 10
@@ -63,7 +70,7 @@ def guarded(method: Method[S, P, T]) -> Method[S, P, T]:
         url = self.parsed_url
         try:
             return await method(self, *args, **kwargs)
-        except (ConnectionFailure, WaitQueueTimeoutError) as error:
+        except AWAY as error:
             raise StoreUnavailableError(
                 f"MongoDB at {url.where} cannot be reached: {url.without_secrets(error)}"
             ) from None

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pymongo import ASCENDING, DESCENDING, IndexModel
-from pymongo.errors import OperationFailure
+from pymongo.errors import NetworkTimeout, OperationFailure
 
 from mulligan.core.errors import StoreError
 from mulligan.stores.mongo.connection import DEFAULT_TASK, Collection, Connection, rows
@@ -121,16 +121,20 @@ def wanted(connection: Connection) -> list[tuple[Collection, tuple[IndexModel, .
 
 
 async def ensure(collection: Collection, indexes: tuple[IndexModel, ...]) -> None:
-    """Create the indexes that are missing; another process may be doing the same."""
-    for left in reversed(range(TRIES)):
-        there = await indexes_of(collection)
-        if not (missing := missing_from(there, indexes)):
-            break
+    """Create the indexes that are missing; another process may be doing the same.
+
+    For a large collection the server may take longer than an answer may: it is asked until it has.
+    """
+    left = TRIES
+    while missing := missing_from(there := await indexes_of(collection), indexes):
         taken = {each["name"] for each in there}
         try:
             await collection.create_indexes([with_free_name(each, taken) for each in missing])
             break
+        except NetworkTimeout:
+            continue
         except OperationFailure:
+            left -= 1
             if not left:
                 raise
 

@@ -8,6 +8,17 @@ from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
 
 OWN_OPTIONS = ("collection", "default_task", "move_dead")
+# What the driver is told unless the URL says otherwise. Alone it waits without end for an answer
+# that a network has swallowed, on one such connection after the other. One that was not used for
+# as long as an answer may take is replaced.
+DEFAULTS = {
+    "w": "majority",
+    "connectTimeoutMS": "5000",
+    "socketTimeoutMS": "10000",
+    "serverSelectionTimeoutMS": "10000",
+    "heartbeatFrequencyMS": "5000",
+    "maxIdleTimeMS": "10000",
+}
 WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -39,8 +50,8 @@ def parse_url(url: str) -> StoreUrl:
     query = parse_qsl(parts.query, keep_blank_values=True)
     own = {name: value for name, value in query if name in OWN_OPTIONS}
     others = [(name, value) for name, value in query if name not in OWN_OPTIONS]
-    if not any(name.lower() == "w" for name, _ in others):
-        others.append(("w", "majority"))
+    said = {name.lower() for name, _ in others}
+    others += [(name, value) for name, value in DEFAULTS.items() if name.lower() not in said]
     move_dead = own.get("move_dead", "false").lower()
     if move_dead not in WORDS:
         raise InvalidError(f"move_dead {move_dead!r} is not true or false")
