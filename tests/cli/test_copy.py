@@ -12,7 +12,7 @@ from mulligan.cli.group import RefusalError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import RetryFirst
 from mulligan.core.job import Adopted
-from mulligan.core.limits import Limit, StoredLimit, costs_text
+from mulligan.core.limits import Limit, StoredLimit, costs_of, costs_text
 from mulligan.core.outcome import Done, LimitUse
 from mulligan.core.page import Selection
 from mulligan.stores.memory import MemoryStore
@@ -29,6 +29,7 @@ from tests.cli.command_line import (
     refused,
     run,
 )
+from tests.store_kit import STORES, VirtualClock, fresh_url, handle
 
 
 @pytest.fixture
@@ -114,6 +115,18 @@ def test_a_move_that_died_between_two_steps_is_taken_up(store):
         assert len(await everything(target)) == BATCH + 24
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("name", STORES)
+async def test_a_job_whose_limits_cannot_be_read_is_moved_with_all_others(name, tmp_path):
+    source = MemoryStore()
+    await source.enqueue([new_job("bad", limits="x"), new_job("good")])
+    async with fresh_url(name, tmp_path) as url, handle(url, VirtualClock()) as target:
+        moved = await move_all(source, target, "moved")
+        assert (moved.pending, moved.left) == (2, [])
+        found = await target.get("bad")
+        assert found is not None
+        assert costs_of(found.limits) == ()
 
 
 class KilledError(Exception):

@@ -15,6 +15,7 @@ from mulligan.cli.show import progress
 from mulligan.core.batch_letter import batch_letter
 from mulligan.core.job import Adopted, Job, Status, decode_call
 from mulligan.core.lane import ANYWHERE
+from mulligan.core.limits import costs_of
 from mulligan.core.page import Selection
 from mulligan.stores import redact
 from mulligan.stores.contract import Store
@@ -96,8 +97,13 @@ def awaiting(gathering: Mapping[str, str | None]) -> list[JobToMove]:
     return sorted(JobToMove(depth(job), 0.0, 0, job) for job in gathering)
 
 
-def anywhere(job: Job) -> Job:
-    """A global retry without the regions that were to take it first: the target has others."""
+def adapted(job: Job) -> Job:
+    """The job for the target: a global retry names no regions to take it first, which differ there.
+
+    Limits that cannot be read become empty ones, with which the job fails there too.
+    """
+    if job.limits is not None and not costs_of(job.limits):
+        job = replace(job, limits="{}")
     return replace(job, scope=ANYWHERE) if job.lane.is_global else job
 
 
@@ -110,7 +116,7 @@ async def move(
     process dies in between, the letter stays: it is a dead letter, which is never pruned.
     """
     read = [each for each in await asyncio.gather(*(whole(source, i) for i in ids)) if each]
-    here = [each._replace(job=anywhere(each.job)) for each in read if each.job.status == status]
+    here = [each._replace(job=adapted(each.job)) for each in read if each.job.status == status]
     there = await asyncio.gather(*(target.get(each.job.id) for each in here))
     new = [each for each, stored in zip(here, there, strict=True) if stored is None]
     taken: set[str] = set()

@@ -58,3 +58,26 @@ async def test_counters_that_another_program_spoilt_begin_anew(store, db, change
     assert names(await claim(store, demand=9)) == ["second"]
     numbers = await rows(store, "SELECT number FROM job ORDER BY number")
     assert numbers == [(1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE named_limit SET declared = 'x'",
+        "UPDATE named_limit SET set_instead = '{}'",
+        "UPDATE limit_state SET starts = 'x'",
+    ],
+)
+async def test_a_limit_that_another_program_spoilt_holds_until_it_is_declared_again(
+    store, db, change
+):
+    limit = Limit(rate=1, per=60.0)
+    await store.set_limit("a", limit, declared=True)
+    [first] = await begin(store, job("first", limits='{"a":1}'))
+    assert db.execute(change).rowcount == 1
+    await store.enqueue([job("second", limits='{"a":1}'), job("good")])
+    assert "good" in names(await claim(store, demand=9))
+    assert await store.commit([done(first)]) == ["written"]
+    await store.set_limit("a", limit, declared=True)
+    [view] = await store.limits(10)
+    assert view.in_force == limit

@@ -1,9 +1,9 @@
-"""How much of the file a count looks at."""
+"""How much of the file a count looks at, and what readers see of rows that were changed."""
 
 import pytest
 
 from mulligan.stores.sqlite import counts, operate, read
-from tests.contract.builders import ANN, begin, dead, done, jobs
+from tests.contract.builders import ANN, BOB, begin, dead, done, jobs
 
 
 @pytest.fixture(autouse=True)
@@ -64,3 +64,14 @@ async def test_several_large_lanes_and_many_small_ones_are_counted(store, monkey
         monkeypatch.setattr(read, "FEW_LANES", few_lanes)
         found = (await store.stats()).lanes
         assert {each.lane.queue: (each.ready, each.delayed) for each in found} == expected
+
+
+@pytest.mark.parametrize("change", ["lease = 'x'", "beat_at = x'ff'", "body = 'x'", "body = '{}'"])
+async def test_a_worker_whose_row_was_changed_hides_no_other(store, db, change):
+    await store.beat(ANN, [])
+    await store.beat(BOB, [])
+    db.execute(f"UPDATE worker SET {change} WHERE id = ?", (ANN.id,))  # noqa: S608
+    seen = {view.worker.id: view for view in (await store.stats()).workers}
+    assert seen.keys() == {ANN.id, BOB.id}
+    assert seen[BOB.id].live
+    assert seen[ANN.id].worker.region == ANN.region

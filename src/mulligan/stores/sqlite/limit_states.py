@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from mulligan.core.checks import rounded
+from mulligan.core.errors import UNREADABLE
 from mulligan.core.limits import (
     FOREVER,
     SECOND,
@@ -150,14 +151,21 @@ def rooms(limit: Limit | None, state: LimitState, cost: int, most: int, now: int
 
 
 def state_from(row: Row) -> LimitState:
-    """What is used of a limit, from its page."""
-    used, starts, full_at, paused_until = row
-    return LimitState(used, decode_starts(starts), full_at, paused_until)
+    """What is used of a limit, from its page; starts that cannot be read are none."""
+    used, text, full_at, paused_until = row
+    try:
+        starts = decode_starts(text)
+    except UNREADABLE:
+        starts = []
+    return LimitState(used, starts, full_at, paused_until)
 
 
 def limit_from(text: str | None) -> Limit | None:
-    """A limit as it was kept."""
-    return None if text is None else decode_limit(text)
+    """A limit as it was kept; None if it cannot be read, until an app declares it again."""
+    try:
+        return None if text is None else decode_limit(text)
+    except UNREADABLE:
+        return None
 
 
 def text_from(limit: Limit | None) -> str | None:

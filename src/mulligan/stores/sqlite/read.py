@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mulligan.core.errors import UnknownJobError
+from mulligan.core.errors import UNREADABLE, UnknownJobError
 from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import Lane
 from mulligan.core.page import Page, Selection, cursor_number
@@ -137,11 +137,19 @@ def stats(tx: Transaction) -> Stats:
         ended(tx),
         {queue: DelayedStats(*numbers) for queue, *numbers in tx.db.execute(_DELAYED, (now, now))},
         [
-            WorkerView(decode_worker(body), beat_at, joined_at, beat_at + lease > now, running)
-            for body, beat_at, joined_at, lease, running in tx.db.execute(_WORKERS)
+            WorkerView(worker_from(*row), beat_at, joined_at, beat_at + lease > now, running)
+            for beat_at, joined_at, lease, running, *row in tx.db.execute(_WORKERS)
         ],
         dict(tx.db.execute(_GATHERING).fetchall()),
     )
+
+
+def worker_from(worker: str, region: str, body: bytes) -> Worker:
+    """A worker; where another program has changed what it said of itself, its id and region."""
+    try:
+        return decode_worker(body)
+    except UNREADABLE:
+        return Worker(worker, region, ())
 
 
 def ended(tx: Transaction) -> dict[tuple[str, Status], int]:

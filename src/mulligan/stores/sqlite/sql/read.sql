@@ -105,10 +105,11 @@ GROUP BY queue
 SELECT queue, count(*) FROM held WHERE why = 'arrivals' GROUP BY queue
 
 -- name: workers
--- gives (worker as JSON, beat_at, joined_at, lease, running jobs) in the order of joining
+-- gives (beat_at, joined_at, lease, running jobs, id, region, worker as JSON) in the order of joining
 SELECT
-    CAST(body AS BLOB), beat_at, joined_at, lease,
-    (SELECT count(*) FROM running WHERE running.worker = worker.id)
+    CAST(beat_at AS REAL), CAST(joined_at AS REAL), CAST(lease AS REAL),
+    (SELECT count(*) FROM running WHERE running.worker = worker.id),
+    id, region, CAST(body AS BLOB)
 FROM worker
 ORDER BY number
 
