@@ -169,6 +169,14 @@ def test_the_doctor_finds_an_idle_store_without_workers_tolerable(store):
     assert statuses(store) == {}
 
 
+def test_the_doctor_counts_no_server_as_a_worker(store):
+    server = Worker("serve-1", queues=(), lease=3600.0)
+    do(store, lambda s: s.beat(server, []))
+    _, said = doctors()
+    assert "! no worker is alive" in said
+    assert "live worker" not in said.replace("no live worker", "")
+
+
 def test_the_doctor_is_content_with_a_served_store(store):
     do(store, lambda s: claim(s, 1))
     code, said = doctors()

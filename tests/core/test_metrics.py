@@ -129,6 +129,8 @@ def test_live_workers_are_counted_in_every_region_that_ever_had_one():
         WorkerView(Worker(name, region, concurrency=5), 999.0, 900.0, live, 0)
         for name, region, live in (("a", "EU", True), ("b", "EU", True), ("c", "MARS", False))
     ]
+    server = Worker("serve", "US", queues=(), concurrency=5)
+    workers.append(WorkerView(server, 999.0, 900.0, live=True, running=0))
     facts = Facts(regions=(Region("EU"), Region("US")))
     assert values(
         found("mulligan_live_workers", replace(NOTHING, workers=workers), facts=facts)

@@ -126,7 +126,7 @@ def skew(now: float, before: float, after: float) -> Finding:
 
 def workers(stats: Stats, app: Mulligan) -> Iterable[Finding]:
     """Which workers are alive, and what dead ones hold."""
-    live = [view for view in stats.workers if view.live]
+    live = [view for view in stats.workers if view.runs_jobs]
     regions = sorted({view.worker.region for view in live})
     if live:
         count = f"{len(live)} live worker{'s' if len(live) > 1 else ''}"
@@ -162,7 +162,7 @@ def tasks(
 
 def service(stats: Stats, facts: Facts, app: Mulligan, *, all_known: bool) -> Iterable[Finding]:
     """Whether a live worker may take each waiting job; `all_known` if their tasks are known."""
-    live = [view.worker for view in stats.workers if view.live]
+    live = [view.worker for view in stats.workers if view.runs_jobs]
     left = unserved(stats, facts)
     for each in left:
         yield Finding("bad", each.sentence, each.remedy(app.called))

@@ -126,13 +126,14 @@ def screen(whole: dict[str, Any], width: int) -> RenderableType:
 
 def headline(whole: dict[str, Any]) -> Text:
     """The time, and the system in four numbers."""
-    live = sum(each["live"] for each in whole["workers"])
+    workers = [each for each in whole["workers"] if each["queues"]]
+    live = sum(each["live"] for each in workers)
     queues = whole["queues"].values()
     fresh = sum(queue["fresh"] + queue["urgent"] for queue in queues)
     return Text.assemble(
         ("mulligan", "bold"),
         (f"  {moment(whole['now'])}  ", "dim"),
-        (f"{live} of {len(whole['workers'])} workers live", "" if live else "bold red"),
+        (f"{live} of {len(workers)} workers live", "" if live else "bold red"),
         f", {sum(queue['running'] for queue in queues):,} jobs run, {fresh:,} fresh and ",
         f"{sum(queue['retry'] for queue in queues):,} retries wait",
     )

@@ -58,7 +58,7 @@ def running(snapshot: Snapshot, facts: Facts) -> Iterator[Sample]:
 
 
 def live_workers(snapshot: Snapshot, facts: Facts) -> Iterator[Sample]:
-    """How many workers live in each region that ever had one."""
+    """How many workers that take jobs live in each region that ever had one."""
     return by_region(snapshot, facts, lambda _: 1)
 
 
@@ -70,11 +70,11 @@ def worker_slots(snapshot: Snapshot, facts: Facts) -> Iterator[Sample]:
 def by_region(
     snapshot: Snapshot, facts: Facts, number: Callable[[Worker], int]
 ) -> Iterator[Sample]:
-    """A sum over the live workers of each region that ever had one."""
+    """A sum over the live workers that take jobs, of each region that ever had one."""
     found = dict.fromkeys((region.name for region in facts.regions), 0)
     for view in snapshot.workers:
         found.setdefault(view.worker.region, 0)
-        found[view.worker.region] += number(view.worker) if view.live else 0
+        found[view.worker.region] += number(view.worker) if view.runs_jobs else 0
     for region, count in sorted(found.items()):
         yield Sample({"region": region}, count)
 

@@ -37,6 +37,11 @@ class WorkerView(Struct, frozen=True):
     live: bool
     running: int
 
+    @property
+    def runs_jobs(self) -> bool:
+        """Whether it is alive and takes jobs; one without queues, as of a server, does chores."""
+        return self.live and bool(self.worker.queues)
+
 
 ABOUT, ORDER = "worker:", "order:"
 # How often a worker renews what it tells and looks for an order, and how long either is kept.
