@@ -1,5 +1,6 @@
 """Apps for tests of the command line: one in memory, one on the store that the test names."""
 
+import logging
 import os
 import time
 from pathlib import Path
@@ -44,4 +45,7 @@ def outlive() -> None:
 @filed.task
 async def quick() -> str:
     print("quick", flush=True)  # noqa: T201
+    logging.getLogger("click").info("a library's line")
+    logging.getLogger("click").warning("a library's warning")
+    logging.getLogger(__name__).info("a line of the task")
     return "done"

@@ -12,7 +12,7 @@ import pytest
 
 from mulligan import Mulligan
 from mulligan.cli import worker as worker_module
-from mulligan.cli.logs import JsonLines, TextLines
+from mulligan.cli.logs import JsonLines, LibrariesWarn, TextLines
 from mulligan.cli.worker import WorkerRun, announce
 from mulligan.core.worker import Worker
 from tests.cli import apps
@@ -250,6 +250,40 @@ def test_a_trace_is_part_of_its_record():
     lines = TextLines().format(record).splitlines()
     assert lines[0].endswith("error   it broke")
     assert lines[-1].startswith("  ValueError: ")
+
+
+def record_of(name: str, level: int = logging.INFO) -> logging.LogRecord:
+    return logging.LogRecord(name, level, "f", 1, "something happened", (), None)
+
+
+def test_libraries_write_their_warnings_only():
+    lines = LibrariesWarn(own=["msgspec"])
+    for name in ("click.core", "asyncio", "json.decoder"):
+        assert not lines.filter(record_of(name))
+        assert lines.filter(record_of(name, logging.WARNING))
+    for name in ("root", "mulligan.worker", "tests.cli", "msgspec.json", "no.such.module"):
+        assert lines.filter(record_of(name))
+
+
+def test_a_level_that_the_app_has_set_for_a_library_stays_in_force(monkeypatch):
+    lines = LibrariesWarn(own=())
+    monkeypatch.setattr(logging.getLogger("click"), "level", logging.INFO)
+    assert lines.filter(record_of("click.core.deep"))
+    assert not lines.filter(record_of("asyncio"))
+
+
+@pytest.mark.parametrize(("level", "said"), [("info", False), ("debug", True)])
+def test_a_worker_writes_what_its_tasks_log_and_of_libraries_the_warnings(
+    url, enqueue, level, said
+):
+    with worker(url, "--log-level", level) as started:
+        read_until(started, "ready for jobs")
+        enqueue("quick")
+        lines = read_until(started, "a line of the task")
+        started.send_signal(signal.SIGTERM)
+        lines += read_until(started, "stopped")
+    assert any("a library's line" in line for line in lines) is said
+    assert any("a library's warning" in line for line in lines)
 
 
 def test_a_worker_is_seen_by_the_other_commands(url):

@@ -41,11 +41,11 @@ def failing(app):
 
 
 def test_the_last_failure_is_logged_as_an_error_and_those_before_as_warnings(app, failing, caplog):
-    caplog.set_level(logging.WARNING, "mulligan.worker")
+    caplog.set_level(logging.DEBUG, "mulligan.worker")
     with app.testing() as t:
         failing.using(id="j").enqueue("why")
         t.drain()
-    first, last = caplog.records
+    first, last = [each for each in caplog.records if each.levelno >= logging.WARNING]
     assert [first.levelname, last.levelname] == ["WARNING", "ERROR"]
     for number, record in enumerate((first, last), 1):
         assert record.getMessage() == (
@@ -54,6 +54,18 @@ def test_the_last_failure_is_logged_as_an_error_and_those_before_as_warnings(app
         assert record.exc_info is not None
         assert isinstance(record.exc_info[1], LookupError)
         assert record.__dict__["job"] == "j"
+
+
+def test_a_failure_that_is_retried_is_one_line_without_its_traceback(app, failing, caplog):
+    caplog.set_level(logging.INFO, "mulligan.worker")
+    with app.testing() as t:
+        failing.enqueue("why")
+        t.drain()
+    first, last = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    assert TextLines().format(first).splitlines()[1:] == []
+    assert "exception" not in json.loads(JsonLines().format(first))
+    assert logging.Formatter().format(first) == first.getMessage()
+    assert len(TextLines().format(last).splitlines()) > 1
 
 
 def test_text_lines_show_the_traceback_that_the_history_keeps(app, failing, caplog):

@@ -3,7 +3,11 @@
 import json
 import logging
 import sys
+import sysconfig
 import time
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 from mulligan.cli.group import printable
@@ -81,14 +85,58 @@ def indented(text: str) -> list[str]:
     return [f"  {printable(each)}" for each in text.splitlines()]
 
 
+class LibrariesWarn(logging.Filter):
+    """Passes warnings, and below them only what is not a library's.
+
+    A library is installed, and is neither mulligan nor a package of `own`. A level that is set for
+    its logger stays in force.
+    """
+
+    def __init__(self, own: Iterable[str]) -> None:
+        super().__init__()
+        self._own = {"root", "mulligan", *own}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is written."""
+        package = record.name.partition(".")[0]
+        return (
+            record.levelno >= logging.WARNING
+            or package in self._own
+            or not is_installed(package)
+            or has_level(record.name)
+        )
+
+
+@cache
+def is_installed(package: str) -> bool:
+    """Whether the package is of Python or was installed into it."""
+    module = sys.modules.get(package)
+    places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+    found = {part for place in places if place is not None for part in Path(place).parts}
+    standard = sysconfig.get_path("stdlib")
+    return bool(found & {"site-packages", "dist-packages"}) or any(
+        place is not None and Path(place).is_relative_to(standard) for place in places
+    )
+
+
+def has_level(name: str) -> bool:
+    """Whether a level is set for the logger or for one above it, but the root."""
+    logger: logging.Logger | None = logging.getLogger(name)
+    while logger is not None and logger is not logging.root:
+        if logger.level:
+            return True
+        logger = logger.parent
+    return False
+
+
 def iso(at: float) -> str:
     """A time in UTC, to the millisecond."""
     whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at))
     return f"{whole}.{int(at % 1 * 1000):03d}Z"
 
 
-def set_up(level: str, form: LogFormat, name: str = "") -> None:
-    """Send the process's logs to stderr; `name` is the worker's name.
+def set_up(level: str, form: LogFormat, name: str = "", own: Iterable[str] = ()) -> None:
+    """Send the process's logs to stderr; `name` is the worker's name, `own` the app's packages.
 
     With the format "app" nothing is set up: the app has done so when it was imported.
     """
@@ -96,4 +144,6 @@ def set_up(level: str, form: LogFormat, name: str = "") -> None:
         return
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines(name) if form == "json" else TextLines())
+    if level != "debug":
+        handler.addFilter(LibrariesWarn(own))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

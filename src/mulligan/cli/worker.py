@@ -135,7 +135,8 @@ def worker(
     served = [name.strip() for name in queues.split(",")] if queues is not None else []
     me = new_worker(found, region=region, queues=served, concurrency=concurrency, only=only)
     me = replace(me, name=name and check_name("name", name))
-    set_up(log_level, log_format, me.name)
+    own = {task.function.__module__.partition(".")[0] for task in found.tasks.values()}
+    set_up(log_level, log_format, me.name, own)
     brief = log_format != "text" or supervisor is not None or is_member()
     announce(called, found, me, brief=brief)
     run_and_exit(WorkerRun(found, me, ends, bound(health_host, health_port)))

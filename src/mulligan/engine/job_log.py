@@ -4,6 +4,8 @@ import logging
 import sys
 from typing import Any
 
+from msgspec.structs import replace
+
 from mulligan.core.job import Claim
 from mulligan.core.outcome import Again, Dead
 from mulligan.core.retry import read_trail
@@ -89,12 +91,15 @@ def log_failure(claim: Claim, outcome: Again | Dead, error: BaseException | None
     """Log a failed attempt: at level error if it was the last one, else at level warning.
 
     The record has the exception, for handlers such as Sentry's. Formatters write what the job's
-    history keeps of it: the exception itself may have secrets in it, and no bounds.
+    history keeps of it: the exception itself may have secrets in it, and no bounds. If a retry
+    follows, the line stays alone, unless the level is debug: a thousand jobs may fail at once.
     """
     level = logging.ERROR if isinstance(outcome, Dead) else logging.WARNING
     if not log.isEnabledFor(level):
         return
     failure = outcome.failure
+    if level == logging.WARNING and not log.isEnabledFor(logging.DEBUG):
+        failure, error = replace(failure, traceback=None), None
     file, line, function, _ = log.findCaller()
     record = log.makeRecord(
         log.name,
