@@ -1,16 +1,21 @@
 """Everything is locked in one order, and what meets a deadlock all the same is tried again."""
 
 import asyncio
+import re
+from pathlib import Path
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from mulligan.core.counts import Count
 from mulligan.core.lane import Lane
 from mulligan.core.limits import Limit
 from mulligan.core.outcome import Returned
 from mulligan.core.worker import Worker
-from mulligan.stores.postgres import PostgresStore, pool
+from mulligan.stores.postgres import PostgresStore, pool, schema
+from mulligan.stores.postgres.schema import functions
+from mulligan.stores.postgres.statements import Statements
 from tests.contract.builders import (
     ANN,
     BOB,
@@ -24,7 +29,8 @@ from tests.contract.builders import (
     names,
     walk,
 )
-from tests.stores.postgres.kit import opened, schema_of, server_of, until_waiting
+from tests.reading.readers import postgres_reader
+from tests.stores.postgres.kit import connected, opened, schema_of, server_of, until_waiting
 
 
 async def test_a_deadlock_is_tried_again(store, url):
@@ -129,3 +135,37 @@ async def test_many_who_count_at_once_do_not_deadlock(store, url):
     await asyncio.gather(*(stores[at % 4].count(turn) for at, turn in enumerate(turns)))
     assert set((await store.counts()).ever.values()) == {40.0}
     await asyncio.gather(*(each.close() for each in stores))
+
+
+def test_no_lock_is_waited_for_that_anybody_can_hold():
+    """Advisory locks are free to all who may connect to the database."""
+    statements = Statements("s")
+    sources = [*functions(), *statements.values(), statements.commits(3)]
+    sources += [file.read_text() for file in Path(schema.__file__).parent.glob("*.py")]
+    waited = [found for text in sources for found in re.findall(r"pg_advisory_(?!unlock)\w+", text)]
+    assert waited == []
+
+
+DEBOUNCED = """jsonb_populate_record(NULL::new_jobs, '{"id": ["x"], "queue": ["default"],
+    "unique_key": ["k"], "debounce_max": [5]}') AS debounced"""
+LOCKS = ["lock_facts_shared()", "lock_facts()", "lock_limits()", "lock_schedules()"]
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("lock", [*LOCKS, "lock_debounced(debounced)"])
+async def test_a_role_that_may_only_read_cannot_take_the_locks(url, lock):
+    with postgres_reader(url) as reader, connected(reader) as connection:
+        connection.execute("SELECT count(*) FROM job")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(f"SELECT {lock} FROM {DEBOUNCED}".encode())  # noqa: S608
+
+
+async def test_those_who_debounce_a_key_do_so_one_after_the_other(store, url):
+    new = job("first", unique_key="k", delay=60.0, debounce_max=600.0)
+    await store.enqueue([new])
+    with connected(url) as other, other.transaction():
+        other.execute(f"SELECT lock_debounced(debounced) FROM {DEBOUNCED}".encode())  # noqa: S608
+        debouncing = asyncio.create_task(store.enqueue([replace(new, id="second")]))
+        await until_waiting(url)
+        assert not debouncing.done()
+    assert await debouncing == [("first", False)]

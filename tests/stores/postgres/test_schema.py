@@ -17,7 +17,11 @@ from tests.store_kit import with_query
 from tests.stores.postgres.kit import connected, opened, schema_of, server_of, sqlalchemy_engine
 
 
-async def test_eight_clients_migrate_a_new_schema_at_once(url):
+@pytest.mark.parametrize("by_hand", [False, True])
+async def test_eight_clients_migrate_a_new_schema_at_once(url, by_hand):
+    if by_hand:
+        with connected(url) as connection:
+            connection.execute(f"CREATE SCHEMA {schema_of(url)}".encode())
     stores = [PostgresStore(url) for _ in range(8)]
     await asyncio.gather(*(each.open() for each in stores))
     with connected(url) as connection:

@@ -18,7 +18,7 @@ INDEXES = {
     *("lined_lane_pkey", "lined_lane_lane_key", "fairness_key_pkey", "fairness_key_turn"),
     *("fairness_key_idle", "alarm_at", "named_limit_pkey", "limit_state_pkey"),
     *("claimed_pkey", "claimed_worker", "ended_at", "attempt_pkey", "arrival_pkey", "start_pkey"),
-    "recorded_pkey",
+    *("recorded_pkey", "debounce_lock_pkey"),
     *("count_recent_pkey", "count_recent_start", "kept_pkey"),
 }
 

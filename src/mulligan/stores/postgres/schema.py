@@ -12,7 +12,12 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from psycopg import sql
-from psycopg.errors import InsufficientPrivilege
+from psycopg.errors import (
+    DuplicateSchema,
+    DuplicateTable,
+    InsufficientPrivilege,
+    UniqueViolation,
+)
 
 from mulligan.core.errors import StoreError
 from mulligan.stores.postgres.connection import Connection
@@ -22,7 +27,8 @@ log = logging.getLogger("mulligan.store")
 
 HERE = files("mulligan.stores.postgres")
 VERSION = 1
-LOCK = 0x6D756C6C  # "mull": who holds it makes the schema
+# Another process has made it since we looked.
+MADE_MEANWHILE = (UniqueViolation, DuplicateSchema, DuplicateTable)
 OLDEST_SERVER = 130000
 ENCODING = "UTF8"
 # Stands in the files for the name of the schema, where there can be no search path.
@@ -108,6 +114,10 @@ async def migrate(connection: Connection, schema: str) -> None:
     try:
         with connection.unlimited():
             await bring_up_to_date(connection, schema)
+    except MADE_MEANWHILE:
+        if stored.version or not (await stored_in(connection, schema)).version:
+            raise
+        await migrate(connection, schema)
     except InsufficientPrivilege:
         if stored.version != VERSION:
             raise
@@ -138,9 +148,14 @@ def refuse_other(schema: str, version: int) -> None:
 
 
 async def bring_up_to_date(connection: Connection, schema: str) -> None:
-    """Make what is missing or differs, in one transaction, one process at a time."""
+    """Make what is missing or differs, in one transaction, one process at a time.
+
+    Of several that make a schema at once, all but one wait for that one and find it made.
+    """
     async with connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (LOCK,))
+        if await has_table(connection, schema, "schema_version"):
+            version = sql.Identifier(schema, "schema_version")
+            await connection.execute(sql.SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(version))
         stored = await stored_in(connection, schema)
         if stored.version:
             refuse_other(schema, stored.version)

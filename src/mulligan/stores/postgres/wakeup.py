@@ -75,8 +75,9 @@ class Sleepers:
             pause = LATER_LOOKS if self.listen else min(pause * POLL_GROWTH, POLL_LONGEST)
 
     def wake(self, worker: str) -> None:
-        """End the worker's wait."""
-        self._event(worker).set()
+        """End the worker's wait, if it is one of this store's."""
+        if woken := self._woken.get(worker):
+            woken.set()
 
     def claimed(self, worker: str) -> None:
         """The worker's claim has made the store forget its wake-up."""

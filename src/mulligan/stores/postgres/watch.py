@@ -13,11 +13,13 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import count
 
+import msgspec
 import psycopg
 from psycopg import sql
 
-from mulligan.core.errors import StoreError
+from mulligan.core.errors import UNREADABLE, StoreError
 from mulligan.core.outcome import Cancelled, Dead, Done, Outcome
 from mulligan.stores.postgres.arrays import texts
 from mulligan.stores.postgres.commit import Written
@@ -32,8 +34,11 @@ log = logging.getLogger("mulligan.store")
 # For how many seconds the connection outlives the last wait: another one often follows.
 LINGER = 10.0
 RECONNECT_AFTER = 0.1
+# How often the lock is tried before callers look by themselves, and how far apart.
+TRIES, TRY_AFTER = 10, 0.01
 # The server takes less than 8,000 bytes.
 PAYLOAD = 7900
+_ids = msgspec.json.Decoder(list[str])
 TELL = "SELECT pg_notify(%s, told) FROM unnest(%s::text[]) AS told"
 
 
@@ -103,12 +108,25 @@ class Watcher:
 
     async def _follow(self, connection: Connection) -> None:
         await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
-        await connection.execute("SELECT pg_advisory_lock_shared(%s)", (self._key,))
+        # Committers hold it for a moment to look. Anybody who may connect can hold it for longer:
+        # callers look by themselves then.
+        for tried in count(1):
+            if await self._let_know(connection):
+                break
+            if tried >= TRIES:
+                self._ready.set()
+            await asyncio.sleep(TRY_AFTER)
         self._is_told = True
         if self._ready.is_set():  # listening anew: something may have ended meanwhile
             self._watches.tell_all()
         self._ready.set()
-        await received(connection, lambda text: self._watches.tell(json.loads(text)))
+        await received(connection, lambda text: self._watches.tell(ids_in(text)))
+
+    async def _let_know(self, connection: Connection) -> bool:
+        """Hold the lock by which committers know that somebody waits, if nobody else holds it."""
+        asked = "SELECT pg_try_advisory_lock_shared(%s)"
+        row = await (await connection.execute(asked, (self._key,))).fetchone()
+        return row == (True,)
 
     # -- telling -------------------------------------------------------------------------------
 
@@ -177,3 +195,11 @@ def payloads(jobs: Iterable[str]) -> Iterator[str]:
         size += more
     if part:
         yield json.dumps(part)
+
+
+def ids_in(payload: str) -> list[str]:
+    """The ids of a payload; none if it is not one of ours, since anybody who connects may send."""
+    try:
+        return _ids.decode(payload)
+    except UNREADABLE:
+        return []

@@ -17,6 +17,10 @@ CREATE TABLE state (
 );
 INSERT INTO state DEFAULT VALUES;
 
+-- Rows that never change: who debounces a key locks that of its hash, see lock_debounced.
+CREATE TABLE debounce_lock (slot integer PRIMARY KEY);
+INSERT INTO debounce_lock SELECT generate_series(0, 255);
+
 -- Gives every number: of jobs, of claims, of what ended together, of sleepers, and sequences in
 -- lanes.
 CREATE SEQUENCE counter;

@@ -429,12 +429,10 @@ CREATE FUNCTION lock_debounced(jobs new_jobs) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     IF jobs.debounce_max IS NOT NULL THEN
-        PERFORM pg_advisory_xact_lock(k.key) FROM (
-            SELECT DISTINCT hashtextextended(
-                current_schema() || chr(31) || e.queue || chr(31) || e.unique_key, 0) AS key
-            FROM each_of(jobs) e WHERE e.debounce_max IS NOT NULL AND e.unique_key IS NOT NULL
-            ORDER BY 1
-        ) k;
+        PERFORM FROM debounce_lock l WHERE l.slot IN (
+            SELECT abs(hashtext(e.queue || chr(31) || e.unique_key) % 256)
+            FROM each_of(jobs) e WHERE e.debounce_max IS NOT NULL AND e.unique_key IS NOT NULL)
+        ORDER BY l.slot FOR UPDATE;
     END IF;
 END
 $$;

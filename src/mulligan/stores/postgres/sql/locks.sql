@@ -20,25 +20,37 @@
 -- it anew in each would cost more than what they do. And they are in PL/pgSQL where they are called
 -- often: it keeps plans, which functions in SQL do not.)
 
+-- The locks are of tables, which nobody can lock without a right to change them; an advisory lock
+-- is anybody's who may connect. They are taken before anything else is done with these tables, and
+-- readers do not wait for them.
+
 -- lock_facts_shared(): held by every claim, so that a change of facts waits for claims under way
 -- and is seen by all later ones.
 CREATE FUNCTION lock_facts_shared() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock_shared('state'::regclass::oid::integer, 1);
+    LOCK TABLE state IN ROW SHARE MODE;
 END
 $$;
 
 -- lock_facts(): held by whoever changes facts.
 CREATE FUNCTION lock_facts() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock('state'::regclass::oid::integer, 1);
+    LOCK TABLE state IN EXCLUSIVE MODE;
 END
 $$;
 
 -- lock_limits(): held by whoever reads or charges limits, or changes lines.
 CREATE FUNCTION lock_limits() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock('state'::regclass::oid::integer, 2);
+    LOCK TABLE named_limit IN EXCLUSIVE MODE;
+END
+$$;
+
+-- lock_schedules(): held by whoever changes schedules: a record that is not there yet has no row to
+-- lock.
+CREATE FUNCTION lock_schedules() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    LOCK TABLE schedule IN EXCLUSIVE MODE;
 END
 $$;
 

@@ -1,7 +1,6 @@
 -- reschedule(given, name, before, after, withdraw, edit, jobs): replace the record of a schedule, if
 -- it is still the one before, delete ticks that are pending and have never started, and place
 -- others. Result: whether it was done, or is so already.
--- One at a time: schedules are few, and a record that is not there yet cannot be locked.
 CREATE FUNCTION reschedule(
     given bigint, in_name text, before text, after text, withdraw text[], edit boolean,
     jobs new_jobs
@@ -14,7 +13,7 @@ BEGIN
     IF edit THEN
         PERFORM lock_facts();
     END IF;
-    PERFORM pg_advisory_xact_lock('state'::regclass::oid::integer, 3);
+    PERFORM lock_schedules();
     SELECT s.record INTO stored FROM schedule s WHERE s.name = in_name;
     IF stored IS DISTINCT FROM before THEN
         RETURN stored IS NOT DISTINCT FROM after;
