@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from mulligan import Mulligan
@@ -80,8 +81,17 @@ def mulligan_store(request: pytest.FixtureRequest, tmp_path: "Path") -> Iterator
 
 
 @pytest.fixture
+def mulligan_resources() -> "Mapping[str, Any] | None":
+    """Resources in place of the app's lifespan; a conftest may make them of other fixtures."""
+    return None
+
+
+@pytest.fixture
 def mulligan_test(
-    request: pytest.FixtureRequest, mulligan_app: "Mulligan", mulligan_store: str
+    request: pytest.FixtureRequest,
+    mulligan_app: "Mulligan",
+    mulligan_store: str,
+    mulligan_resources: "Mapping[str, Any] | None",
 ) -> Iterator["Testing | StoreTesting"]:
     """The app in a store of the test's own: on the virtual clock in memory, else in real time.
 
@@ -90,6 +100,7 @@ def mulligan_test(
     """
     marker = request.node.get_closest_marker("mulligan")
     options: dict[str, Any] = {} if marker is None else dict(marker.kwargs)
+    options.setdefault("resources", mulligan_resources)
     from mulligan.testing import StoreTesting  # noqa: PLC0415 - as above
 
     if mulligan_store.startswith("memory:"):

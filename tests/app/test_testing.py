@@ -1,10 +1,13 @@
 """`app.testing()`: in plain tests and in coroutines, and the app is itself again afterwards."""
 
 import asyncio
+import contextlib
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from mulligan import Delays, JobFailedError, Mulligan, Retry
+from mulligan import Delays, InvalidError, JobFailedError, Mulligan, Retry, step
 
 
 @pytest.fixture
@@ -132,3 +135,148 @@ def test_as_many_run_at_a_time_as_it_is_told(app):
         app.enqueue_many(work.call() for _ in range(6))
         t.drain()
     assert max(most) == 2
+
+
+def test_a_week_in_which_nothing_happens_passes_in_a_few_steps(app):
+    """Counted, not timed: workers wake every second, and a week has 604,800 of them."""
+    ran: list[float] = []
+
+    @app.task
+    async def note() -> None:
+        ran.append(round(asyncio.get_running_loop().time()))
+
+    with app.testing() as t:
+        beats = t.store.beat
+        count = 0
+
+        async def counted(*args: Any) -> Any:
+            nonlocal count
+            count += 1
+            return await beats(*args)
+
+        t.store.beat = counted
+        note.using(delay=86_400 * 6).enqueue()
+        t.advance(86_400 * 7)
+        assert count < 200
+        assert t.now == 86_400 * 7
+    assert ran == [86_400 * 6]
+
+
+def test_an_idle_time_is_cut_short_by_whatever_happens_in_it(app):
+    seen: list[Any] = []
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: Any) -> Any:
+        async def tick() -> None:
+            while True:
+                await asyncio.sleep(1000)
+                seen.append(round(asyncio.get_running_loop().time()))
+
+        ticking = asyncio.create_task(tick())
+        yield {}
+        ticking.cancel()
+
+    app.lifespan = lifespan
+
+    @app.task(expires=500)
+    async def late() -> None: ...
+
+    @app.task(timeout=5000, retry=Retry(0))
+    async def slow() -> None:
+        await asyncio.sleep(4000)
+
+    with app.testing() as t:
+        app.pause("default")
+        expired = late.enqueue()
+        t.advance(600)
+        assert expired.info().status == "cancelled"
+        app.resume("default")
+        ended = slow.enqueue()
+        t.advance(3999)
+        assert ended.info().status == "processing"
+        t.advance(2)
+        assert ended.info().status == "done"
+    assert seen == [1000, 2000, 3000, 4000]
+
+
+def test_schedules_tick_on_time_through_idle_days(app):
+    ticks: list[float] = []
+
+    @app.task(cron="0 9 * * *")
+    async def daily() -> None:
+        ticks.append(asyncio.get_running_loop().time())
+
+    with app.testing() as t:
+        t.advance(86_400 * 30)
+    assert [round(at / 3600, 2) for at in ticks] == [9 + 24 * day for day in range(30)]
+
+
+def test_the_clock_may_start_at_a_date(app):
+    start = datetime(2026, 3, 28, 12, tzinfo=UTC)
+    ran: list[float] = []
+
+    @app.task
+    async def note() -> None:
+        ran.append(asyncio.get_running_loop().time())
+
+    @app.task(cron="30 2 * * *", timezone="Europe/Berlin")
+    async def nightly() -> None: ...
+
+    before = app.clock
+    with app.testing(start=start) as t:
+        note.using(run_after=start + timedelta(hours=1)).enqueue()
+        t.advance(7200)
+        assert (round(ran[0]), t.now) == (3600, 7200.0)
+        assert note.enqueue().info().created_at == start.timestamp() + t.now
+        [view] = app.schedules.list()
+        # The clocks go forward in this night, so that half past two does not exist.
+        assert datetime.fromtimestamp(view.next_ticks[1], UTC) == datetime(
+            2026, 3, 30, 0, 30, tzinfo=UTC
+        )
+    assert app.clock is before
+    with pytest.raises(InvalidError, match=r"start .* must be a datetime with a time zone"):
+        app.testing(start=datetime(2026, 3, 28))  # noqa: DTZ001 - refused
+
+
+def test_plain_functions_may_run_a_loop_and_wait_for_results(app):
+    @app.task
+    def double(number: int) -> int:
+        return 2 * number
+
+    @app.task
+    def waits(number: int) -> Any:
+        return double.using(delay=60).enqueue(number).result()
+
+    @app.task
+    def runs(number: int) -> Any:
+        async def main() -> Any:
+            await asyncio.sleep(0)
+            job = await double.aenqueue(number)
+            return [await job.aresult(), await waits.enqueue(number).aresult()]
+
+        return asyncio.run(main())
+
+    @app.task
+    def steps(number: int) -> Any:
+        return step("double", lambda: waits.enqueue(number).result())
+
+    with app.testing() as t:
+        jobs = [task.enqueue(4) for task in (waits, runs, steps)]
+        assert [job.result() for job in jobs] == [8, [8, 8], 8]
+        assert t.now >= 60
+
+
+async def test_plain_functions_may_wait_in_a_test_that_is_a_coroutine(app):
+    @app.task
+    def double(number: int) -> int:
+        return 2 * number
+
+    @app.task
+    def waits(number: int) -> Any:
+        async def main() -> Any:
+            return await double.enqueue(number).aresult()
+
+        return double.enqueue(asyncio.run(main())).result()
+
+    async with app.testing():
+        assert await waits.enqueue(4).aresult() == 16

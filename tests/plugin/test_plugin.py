@@ -124,6 +124,40 @@ def test_options_of_testing_are_those_of_the_marker(project):
     assert code == 0, out
 
 
+def test_fixtures_may_give_resources(pytester):
+    pytester.makepyfile(
+        test_it="""
+        from typing import Annotated
+
+        import pytest
+        from mulligan import INJECTED, Mulligan, Resource
+
+        @pytest.fixture
+        def mulligan_app():
+            app = Mulligan("memory://")
+
+            @app.task
+            def greet(*, name: Annotated[str, Resource("name")] = INJECTED) -> str:
+                return name
+
+            return app
+
+        @pytest.fixture
+        def mulligan_resources(tmp_path):
+            return {"name": tmp_path.name}
+
+        def test_fixture(mulligan_app, mulligan_test, tmp_path):
+            assert mulligan_app.tasks["greet"].enqueue().result() == tmp_path.name
+
+        @pytest.mark.mulligan(resources={"name": "marker"})
+        def test_marker(mulligan_app, mulligan_test):
+            assert mulligan_app.tasks["greet"].enqueue().result() == "marker"
+        """
+    )
+    code, out = run(pytester)
+    assert code == 0, out
+
+
 def test_a_conftest_may_give_the_app_and_isolate_every_test(pytester):
     pytester.makepyfile(jobs=APP)
     pytester.makeconftest(

@@ -1,6 +1,8 @@
 """The app: a store, its tasks and its queues."""
 
+import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
@@ -93,6 +95,8 @@ class Mulligan(Operations):
         if lifespan is not None:
             check_lifespan(lifespan)
         self.lifespan = lifespan
+        # Seconds since 1970; a test may have another start.
+        self.clock: Callable[[], float] = time.time
         self.middlewares: list[Middleware] = []
         # Those of the worker that runs in this process.
         self.resources: Mapping[str, Any] = {}
@@ -466,11 +470,13 @@ class Mulligan(Operations):
         seed: int = 0,
         hold_through_backoff: bool = False,
         resources: Mapping[str, Any] | None = None,
+        start: datetime | None = None,
     ) -> "Testing":
         """The app's real engine on a virtual clock, with a store in memory of its own.
 
         `with app.testing() as t`, or in a coroutine `async with app.testing() as t`. With
-        `resources` tasks get these, and the app's lifespan is not entered.
+        `resources` tasks get these, and the app's lifespan is not entered. `start` is the date at
+        which the clock starts: 1970-01-01 unless given.
         """
         from mulligan.testing import Testing  # noqa: PLC0415 - only tests pay for it
 
@@ -482,4 +488,5 @@ class Mulligan(Operations):
             seed=seed,
             hold_through_backoff=hold_through_backoff,
             resources=resources,
+            start=start,
         )

@@ -1,7 +1,8 @@
 """Options of jobs, set on a task or for one call."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from typing import Any, TypedDict, cast
 
@@ -152,11 +153,12 @@ class Placement(Struct, frozen=True, dict=True):
         *,
         flow: Flow | None = None,
         limited: tuple[str | None, str | None] | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> NewJob:
         """The job that these arguments make, if its body is within the limit.
 
         It is `limited` by these limits and this fairness key, or by those that are the same for
-        all calls.
+        all calls. `clock` is what `run_after` is compared with.
         """
         if flow is None:
             before, after = self._frames.get(task) or self._frame(task)
@@ -175,7 +177,7 @@ class Placement(Struct, frozen=True, dict=True):
             )
         delay, debounce_max = self.delay, None
         if self.run_after is not None:
-            delay = seconds_until(self.run_after)
+            delay = seconds_until(self.run_after, clock())
             self._check_delay(delay)
         elif self.debounce is not None:
             delay, debounce_max = self.debounce, longest_debounce(self.debounce, self.debounce_max)
@@ -261,9 +263,9 @@ class Placement(Struct, frozen=True, dict=True):
         return before, after
 
 
-def seconds_until(moment: datetime) -> float:
+def seconds_until(moment: datetime, now: float) -> float:
     """Seconds until then; 0 for a time that has passed."""
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    return max(0.0, moment.timestamp() - now)
 
 
 def check_retry(value: object) -> Raw:
@@ -279,11 +281,11 @@ def check_retry(value: object) -> Raw:
     return Raw(encode_retry(policy))
 
 
-def check_moment(value: object) -> datetime:
+def check_moment(value: object, name: str = "run_after") -> datetime:
     """A time with a time zone."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise InvalidError(
-            f"run_after {value!r} must be a datetime with a time zone;"
+            f"{name} {value!r} must be a datetime with a time zone;"
             " use datetime.now(UTC) + timedelta(...)"
         )
     return value

@@ -330,7 +330,14 @@ class Task(Generic[P, R]):
             job = ids.of(placement, self.app.declared_limits.home_of(named))
         made = None if flow is None else flow(job)
         return placement.job(
-            job, self.name, packed_args, packed_kwargs, limit, flow=made, limited=limited
+            job,
+            self.name,
+            packed_args,
+            packed_kwargs,
+            limit,
+            flow=made,
+            limited=limited,
+            clock=self.app.clock,
         )
 
 

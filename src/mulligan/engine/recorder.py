@@ -131,16 +131,25 @@ class Recorder:
 
     def wait_for(self, attempt: AttemptRecords, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run the coroutine for a plain function, which waits for it."""
+        if self._inline and not attempt.is_async:
+            return self._on_loop(work)
         if running_loop() is not self.loop:
             return asyncio.run_coroutine_threadsafe(work(), self.loop).result()
-        if attempt.is_async or not self._inline:
-            raise Fail(
-                f"job {attempt.claim.id}: this would hold up every job of the worker; in a task"
-                " that is a coroutine function use the twin that begins with a, such as"
-                " await astep(…) or await current_job().acheckpoint(…)",
-                "blocking",
-            )
-        return self._at_once(work())
+        raise Fail(
+            f"job {attempt.claim.id}: this would hold up every job of the worker; in a task"
+            " that is a coroutine function use the twin that begins with a, such as"
+            " await astep(…) or await current_job().acheckpoint(…)",
+            "blocking",
+        )
+
+    def _on_loop(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run the coroutine at once, for a plain function that the loop calls."""
+        outer = running_loop()
+        asyncio._set_running_loop(self.loop)  # noqa: SLF001 - a test may hide it from the function
+        try:
+            return self._at_once(work())
+        finally:
+            asyncio._set_running_loop(outer)  # noqa: SLF001
 
     def _at_once(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end where nothing can be awaited, on a store that never waits."""

@@ -32,7 +32,7 @@ from mulligan.engine.loop_watch import LoopWatch
 from mulligan.engine.loops import OwnThread, cancel_tasks, ended_before
 from mulligan.engine.recorder import Recorder
 from mulligan.engine.reporter import Reporter
-from mulligan.engine.task_caller import Target, TaskCaller, TransactionalSinks, claim_in
+from mulligan.engine.task_caller import PlainCalls, Target, TaskCaller, TransactionalSinks, claim_in
 from mulligan.engine.threads import Threads
 from mulligan.engine.ticker import Ticker
 from mulligan.engine.tracing import Tracing
@@ -60,6 +60,7 @@ class Engine:
     have for the app, the worker registers its tasks and warns of work that no live worker may take.
     `declared` are the schedules of its tasks. With `processes`, tasks with pool="process" run
     there; `pool_queues` have no other tasks. `limits` are the names by which starts are counted.
+    `plain_calls` are for a test, which has no threads.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Engine:
         pool_queues: Collection[str] = (),
         limits: Collection[str] = (),
         hooks: Hooks | None = None,
+        plain_calls: PlainCalls | None = None,
     ) -> None:
         self.worker = worker
         self.settings = settings
@@ -113,7 +115,9 @@ class Engine:
             self._known_tasks = KnownTasks(
                 store, worker, tasks, monotonic=monotonic, longest=settings.unknown_task_delay
             )
-        task_caller = TaskCaller(store, settings, self._threads, self._watch, records=self.recorder)
+        task_caller = TaskCaller(
+            store, settings, plain_calls or self._threads, self._watch, records=self.recorder
+        )
         decider = Decider(
             tasks,
             self.committer,

@@ -7,10 +7,12 @@ from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from contextvars import copy_context
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from mulligan.app.direct_access import at_once
+from mulligan.app.options import check_moment
 from mulligan.app.store_access import Operation, StoreAccess, Work
 from mulligan.app.wait import LoopWaiter, Waiter
 from mulligan.core.checks import Seconds, check_name, seconds
@@ -20,6 +22,8 @@ from mulligan.core.page import Selection
 from mulligan.core.schedule import read_schedules, tick_id
 from mulligan.stores.contract import Store
 from mulligan.stores.memory import MemoryStore
+from mulligan.testing.idle import OF_WORKER, Jumps
+from mulligan.testing.nested import CallsWithoutLoop, answer_at_once, is_within, nested
 from mulligan.testing.virtual import VirtualLoop
 from mulligan.testing.workers import engine_of, enter_lifespan, settled, stop, worker_of
 
@@ -38,8 +42,8 @@ class InjectedError(Exception):
 class Watched(MemoryStore):
     """A store in memory that sets `moved` when a job may have ended."""
 
-    def __init__(self, loop: VirtualLoop) -> None:
-        super().__init__(clock=loop.time)
+    def __init__(self, loop: VirtualLoop, start: float) -> None:
+        super().__init__(clock=lambda: start + loop.time())
         self.moved = asyncio.Event()
 
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
@@ -75,18 +79,27 @@ class Driver:
         self._beside: ThreadPoolExecutor | None = None
 
     @property
+    def is_within(self) -> bool:
+        """Whether the caller runs on the virtual loop, or in a plain function that it calls."""
+        return is_within(self.loop)
+
+    @property
     def is_here(self) -> bool:
         """Whether the caller runs on the virtual loop."""
         return running_loop() is self.loop
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run the loop until the coroutine has ended."""
+        if self.is_within:
+            return nested(self.loop, coroutine)
         if running_loop() is None and self._beside is None:
             return self.loop.run_until_complete(coroutine)
         return self._submit(coroutine).result()
 
     async def arun(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """The same, awaited on another loop."""
+        if self.is_within:
+            return nested(self.loop, coroutine)
         return await asyncio.wrap_future(self._submit(coroutine))
 
     def close(self) -> None:
@@ -134,8 +147,17 @@ class VirtualAccess:
         self._driver = driver
 
     def run(self, work: Work[T]) -> T:
-        """Run it at once inside a task, else let the loop run until it is through."""
-        return at_once(work()) if self._driver.is_here else self._driver.run(work())
+        """Run it at once inside a task, else let the loop run until it is through.
+
+        What cannot be had at once, such as a result, is waited for in a plain function only.
+        """
+        if self._driver.is_here:
+            return at_once(work())
+        if self._driver.is_within:
+            answer = answer_at_once(self._driver.loop, work())
+            if answer is not None:
+                return answer[0]
+        return self._driver.run(work())
 
     async def acall(self, operation: Operation[T]) -> T:
         """Run it on the virtual loop."""
@@ -182,7 +204,8 @@ class Testing:
     for the same `seed`. One worker per region in `regions`; it serves `queues`, or all that the
     app has when testing begins, and runs `concurrency` jobs at a time, or as many as the app's
     settings say. In a test that is a coroutine: `async with`, `adrain`, `aadvance`. The app's
-    lifespan is entered once, on the virtual loop, unless `resources` are given.
+    lifespan is entered once, on the virtual loop, unless `resources` are given. `start` is the date
+    at which the clock starts, for schedules and `run_after`.
     """
 
     def __init__(
@@ -195,8 +218,11 @@ class Testing:
         seed: int = 0,
         hold_through_backoff: bool = False,
         resources: Mapping[str, Any] | None = None,
+        start: datetime | None = None,
     ) -> None:
         self._app = app
+        self._start_time = 0.0 if start is None else check_moment(start, "start").timestamp()
+        self._clocks = app.clock, app.clock if start is None else self._wall_clock
         self._regions = regions
         self._queues = tuple(queues) or app.queue_names
         self._concurrency = concurrency or app.settings.concurrency
@@ -208,13 +234,15 @@ class Testing:
         self._driver = Driver(self.loop)
         self._before: StoreAccess = app.access
         self._engines: list[tuple[Engine, asyncio.Task[None]]] = []
-        self.store = Watched(self.loop)
+        self.store = Watched(self.loop, self._start_time)
+        self._jumps = Jumps(self.loop, self.store, lambda: [each for each, _ in self._engines])
         # By step, and whether its function has returned: how many attempts are to fail there.
         self._failing: Counter[tuple[str, bool]] = Counter()
 
     def __enter__(self) -> Self:
         self._before = self._app.access
         self._app.access = VirtualAccess(self._app.seen(self.store), self._driver)
+        self._app.clock = self._clocks[1]
         try:
             self.run(self._start())
         except BaseException:
@@ -245,6 +273,9 @@ class Testing:
     def now(self) -> float:
         """Virtual seconds since the start."""
         return self.loop.time()
+
+    def _wall_clock(self) -> float:
+        return self._start_time + self.loop.time()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine of the test's own on the virtual clock."""
@@ -298,6 +329,7 @@ class Testing:
     def _leave(self) -> None:
         """Give the app its own store back, even if stopping the workers fails."""
         self._app.access = self._before
+        self._app.clock = self._clocks[0]
         try:
             self.run(self._stop())
         finally:
@@ -334,9 +366,14 @@ class Testing:
                 monotonic=self.loop.time,
                 hold_through_backoff=self._hold,
                 declared=self._app.declared_schedules,
+                plain_calls=CallsWithoutLoop(),
             )
             engine.recorder.at_step = self._at_step
-            self._engines.append((engine, asyncio.ensure_future(engine.run())))
+            context = copy_context()
+            context.run(OF_WORKER.set, True)  # noqa: FBT003 - what a variable is set to
+            running_engine = self.loop.create_task(engine.run(), context=context)
+            self._engines.append((engine, running_engine))
+        self.loop.before_wait(self._jumps.jump)
 
     async def _stop(self) -> None:
         try:

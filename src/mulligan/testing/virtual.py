@@ -6,6 +6,7 @@ engine runs on it unchanged: hours of backoff pass in milliseconds, always in th
 
 import asyncio
 import selectors
+from collections.abc import Callable
 from typing import Any
 
 
@@ -18,6 +19,8 @@ class _NoFiles(selectors.BaseSelector):
 
     def __init__(self) -> None:
         self.now = 0.0
+        # Called when the loop is about to wait; it may move the clock.
+        self.before_wait: Callable[[], None] | None = None
         self._keys: dict[Any, selectors.SelectorKey] = {}
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
@@ -34,6 +37,11 @@ class _NoFiles(selectors.BaseSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
             raise StuckError("nothing to do and no timer set: a task waits for what never comes")
+        if timeout > 0 and self.before_wait is not None:
+            before = self.now
+            self.before_wait()
+            if self.now != before:
+                return []
         if timeout > 0:
             # Sums of floats drift; times are kept to the nanosecond so that they meet again.
             moment = round(self.now + timeout, 9)
@@ -50,6 +58,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._virtual = _NoFiles()
         super().__init__(self._virtual)
         self._clock_resolution = 1e-9
+
+    def before_wait(self, call: Callable[[], None]) -> None:
+        """Call this whenever the loop is about to wait; it may move the clock."""
+        self._virtual.before_wait = call
+
+    def move_to(self, moment: float) -> None:
+        """Move the clock ahead."""
+        self._virtual.now = moment
 
     def time(self) -> float:
         """The virtual time in seconds."""
