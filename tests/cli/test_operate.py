@@ -278,8 +278,8 @@ def test_the_doctor_names_a_task_that_nobody_knows_and_names_that_clash(store):
         now = (await store.stats()).now
         known = [
             Registration("ann", now, ("mail",), {"old": "()"}, left=True),
-            Registration("bob", now, ("mail",), {"send": "(to)"}),
-            Registration("eve", now, ("mail",), {"send": "(weight)"}),
+            Registration("bob", now, ("mail",), {"send": "(to)"}, settings={"limit a": "8"}),
+            Registration("eve", now, ("mail",), {"send": "(weight)"}, settings={"limit a": "9"}),
         ]
         for each in known:
             await store.note(each.note, encode(each), 60.0)
@@ -294,6 +294,7 @@ def test_the_doctor_names_a_task_that_nobody_knows_and_names_that_clash(store):
     assert "every waiting job has a worker" not in said
     assert "✗ no live worker knows task 'old'; worker ann knew it last, " in said
     assert "! task 'send' is send(to) to worker bob and send(weight) to worker eve" in said
+    assert "! limit a is 8 to worker bob and 9 to worker eve" in said
 
 
 def test_a_worker_is_drained_by_its_id_and_one_that_is_not_known_is_named(store):

@@ -77,6 +77,26 @@ async def test_a_clash_of_names_is_said_when_a_worker_joins(apps, caplog):
     assert "both serve queue default; give one of them another name or a queue of its own" in said
 
 
+async def test_settings_that_two_apps_declare_differently_are_said_when_a_worker_joins(
+    apps, caplog
+):
+    one, other = apps
+    one.queue("mail", policy="retry-first")
+    other.queue("mail", policy="fifo")
+    one.limit("openai", concurrency=8)
+    other.limit("openai", concurrency=9)
+
+    async with working(one) as first, working(other) as second, bare(one) as store:
+        while len(await store.notes(KNOWS)) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        while caplog.text.count("starts last sets it for both") < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    for words in ("policy of queue mail is ", "limit openai is "):
+        [said] = {each.getMessage() for each in caplog.records if words in each.getMessage()}
+        assert f"worker {first.worker.id}" in said
+        assert f"worker {second.worker.id}" in said
+
+
 async def test_a_task_that_nobody_knows_any_more_is_named_with_who_knew_it_last(apps):
     one, other = apps
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from mulligan.app.mulligan import Mulligan
 from mulligan.app.resources import entered
 from mulligan.core.checks import check_name, check_region
+from mulligan.core.declared_settings import declared_settings
 from mulligan.core.errors import InvalidError
 from mulligan.core.fetch import Only
 from mulligan.core.settings import Settings
@@ -76,6 +77,7 @@ async def work(
                 pool_queues=pool_queues(app, worker),
                 limits=app.declared_limits,
                 hooks=app.event_hooks,
+                declared_settings=declared_settings(app.queues, app.declared_limits),
             )
             ready(engine)
             await engine.run()

@@ -12,6 +12,7 @@ from mulligan.app.shard_away import unless_away
 from mulligan.cli.find_app import about_an_app_or_store, find_app, json_option, with_store
 from mulligan.cli.group import printable
 from mulligan.cli.show import print_json, span
+from mulligan.core.declared_settings import disputes
 from mulligan.core.facts import Facts
 from mulligan.core.finding import Finding
 from mulligan.core.job import NewJob
@@ -146,7 +147,7 @@ def workers(stats: Stats, app: Mulligan) -> Iterable[Finding]:
 def tasks(
     known: Sequence[Registration], unknown: Sequence[Unknown], now: float
 ) -> Iterable[Finding]:
-    """Whether live workers know the tasks of all jobs, and agree on what each name means."""
+    """Whether live workers know the tasks of all jobs, and agree on names and settings."""
     for each in sorted(unknown, key=lambda met: met.task):
         said = nobody_knows(each, known, now)
         if said is not None:
@@ -155,7 +156,7 @@ def tasks(
                 f"{said}; job {each.job} of queue {each.queue} waits for one that does",
                 f"deploy a worker that knows it, or cancel the job: mulligan cancel {each.job}",
             )
-    for sentence in clashes(known, now):
+    for sentence in [*clashes(known, now), *disputes(known, now)]:
         said, _, remedy = sentence.partition("; ")
         yield Finding("warn", said, remedy)
 

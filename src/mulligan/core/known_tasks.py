@@ -30,7 +30,8 @@ NO_SIGNATURE = "(…)"
 class Registration(Struct, frozen=True):
     """The tasks that some workers know, with their signatures, and the last worker that said so.
 
-    `left` is set when that worker stopped on purpose.
+    `settings` are those that their app declares for the whole store: texts by name. `left` is set
+    when that worker stopped on purpose.
     """
 
     worker: str
@@ -38,11 +39,15 @@ class Registration(Struct, frozen=True):
     queues: tuple[str, ...]
     tasks: dict[str, str]
     left: bool = False
+    settings: dict[str, str] = {}
 
     @property
     def note(self) -> str:
         """The key of its note: the same for all workers that know the same."""
-        return KNOWS + digest(json.encode([sorted(self.queues), sorted(self.tasks.items())]))
+        known: list[object] = [sorted(self.queues), sorted(self.tasks.items())]
+        if self.settings:
+            known.append(sorted(self.settings.items()))
+        return KNOWS + digest(json.encode(known))
 
     def is_live(self, now: float) -> bool:
         """Whether a worker that knows these tasks is likely to be alive."""

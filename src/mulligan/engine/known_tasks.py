@@ -17,6 +17,7 @@ from msgspec.json import encode
 
 from mulligan.core.checks import clean
 from mulligan.core.decide import SNOOZE_LIMIT
+from mulligan.core.declared_settings import disputes
 from mulligan.core.errors import UNREADABLE, StoreError
 from mulligan.core.job import Claim, decode_call
 from mulligan.core.known_tasks import (
@@ -55,6 +56,7 @@ BRIEF_TIMES = 10
 KEPT_SNOOZES = 10
 # How often the log says that a task is unknown, and of how many tasks it is remembered.
 LOG_EVERY, LOGGED_TASKS = 60.0, 1000
+NO_SETTINGS: Mapping[str, str] = {}
 
 # Leaves a queue to other workers, and takes nothing from it for so many seconds.
 LeaveToOthers = Callable[[str, float], Awaitable[None]]
@@ -71,12 +73,14 @@ class KnownTasks:
         *,
         monotonic: Callable[[], float],
         longest: float,
+        settings: Mapping[str, str] = NO_SETTINGS,
     ) -> None:
         self._store = store
         self._worker = worker
         self._tasks = tasks
         self._monotonic = monotonic
         self._longest = longest
+        self._settings = dict(settings)
         self._known: list[Registration] = []
         self._now = 0.0
         self._looked_at: float | None = None
@@ -92,10 +96,11 @@ class KnownTasks:
             await self._store_retry.call(self.register)
 
     async def compare(self) -> None:
-        """Register, and warn of names that mean another task to a live worker of the same queue."""
+        """Register, and warn of tasks and settings that another live worker declares otherwise."""
         mine = await self.register()
         others = [each for each in await self._look() if each.note != mine.note]
-        for sentence in clashes([mine, *others], self._now):
+        known = [mine, *others]
+        for sentence in [*clashes(known, self._now), *disputes(known, self._now)]:
             if f"worker {mine.worker}" in sentence:
                 log.warning("%s", sentence)
 
@@ -107,6 +112,7 @@ class KnownTasks:
             self._worker.queues,
             {name: signature_of(task.function) for name, task in self._tasks.items()},
             left,
+            self._settings,
         )
         await self._store.note(mine.note, encode(mine), KEEP_KNOWLEDGE)
         return mine

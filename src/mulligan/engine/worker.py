@@ -27,7 +27,7 @@ from mulligan.engine.events import Events, Hooks
 from mulligan.engine.executor import Executor
 from mulligan.engine.fetcher import Fetcher
 from mulligan.engine.heartbeat import Heartbeat, LostReplies, WorkerNote
-from mulligan.engine.known_tasks import KnownTasks, UnknownTasks
+from mulligan.engine.known_tasks import NO_SETTINGS, KnownTasks, UnknownTasks
 from mulligan.engine.loop_watch import LoopWatch
 from mulligan.engine.loops import OwnThread, cancel_tasks, ended_before
 from mulligan.engine.recorder import Recorder
@@ -59,8 +59,9 @@ class Engine:
     slot of a failed attempt stays idle until its retry is due. With `app`, the name that commands
     have for the app, the worker registers its tasks and warns of work that no live worker may take.
     `declared` are the schedules of its tasks. With `processes`, tasks with pool="process" run
-    there; `pool_queues` have no other tasks. `limits` are the names by which starts are counted.
-    `plain_calls` are for a test, which has no threads.
+    there; `pool_queues` have no other tasks. `limits` are the names by which starts are counted,
+    `declared_settings` those that the app declares for the whole store, as text. `plain_calls` are
+    for a test, which has no threads.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Engine:
         limits: Collection[str] = (),
         hooks: Hooks | None = None,
         plain_calls: PlainCalls | None = None,
+        declared_settings: Mapping[str, str] = NO_SETTINGS,
     ) -> None:
         self.worker = worker
         self.settings = settings
@@ -113,7 +115,12 @@ class Engine:
         self._known_tasks: KnownTasks | None = None
         if app is not None:
             self._known_tasks = KnownTasks(
-                store, worker, tasks, monotonic=monotonic, longest=settings.unknown_task_delay
+                store,
+                worker,
+                tasks,
+                monotonic=monotonic,
+                longest=settings.unknown_task_delay,
+                settings=declared_settings,
             )
         task_caller = TaskCaller(
             store, settings, plain_calls or self._threads, self._watch, records=self.recorder
