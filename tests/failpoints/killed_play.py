@@ -1,4 +1,4 @@
-"""A play on a store, killed at each of its points; several at a time, as each mostly waits."""
+"""A play on a store, stopped at each of its points; several at a time, as each mostly waits."""
 
 import asyncio
 import secrets
@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.failpoints.one_death import Case, Outcome, kill_at, points_of
 from tests.failpoints.places import Places
 from tests.failpoints.plays import Play
+from tests.failpoints.taps import is_answered
 
 AT_A_TIME = 4
 # How often a process is sent to a point that others passed, until one dies there.
@@ -14,9 +15,13 @@ TRIES = 8
 
 
 class Performance:
-    """Runs one play. A place on which something went wrong is not used again."""
+    """Runs one play. A place on which something went wrong is not used again.
 
-    def __init__(self, play: Play, made: Places, folder: Path) -> None:
+    Its process dies at each point, or with `misses` lives on without the answer to each write.
+    """
+
+    def __init__(self, play: Play, made: Places, folder: Path, *, misses: bool = False) -> None:
+        self._misses = misses
         self._play = play
         self._made = made
         self._folder = folder
@@ -26,6 +31,8 @@ class Performance:
         """What became of each point."""
         url = self._made.take(self._play.query)
         points = await points_of(self._case(url))
+        if self._misses:
+            points = [point for point in points if is_answered(point)]
         self._made.give_back(url, self._play.query)
         return await asyncio.gather(*(self._insist(point) for point in points))
 
@@ -40,7 +47,7 @@ class Performance:
     async def _kill(self, point: str) -> Outcome:
         async with self._room:
             url = self._made.take(self._play.query)
-            outcome = await kill_at(self._case(url, point))
+            outcome = await kill_at(self._case(url, point)._replace(misses=self._misses))
             if not outcome.wrong:
                 self._made.give_back(url, self._play.query)
             return outcome

@@ -1,4 +1,4 @@
-"""One process dies at one point; a clean one finishes what it left, and is asked what it found.
+"""One process dies at one point, or misses an answer there; a clean one finishes and looks.
 
 Both are children of a server that has everything imported, so that a process costs milliseconds.
 """
@@ -8,13 +8,18 @@ import logging
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pymongo.errors import AutoReconnect
+
+from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.job import ENDED
 from mulligan.core.reschedule import Reschedule
 from mulligan.core.settings import BATCH_LIMIT
@@ -34,6 +39,9 @@ PROCESSES.set_forkserver_preload(
 # Longer than a worker of a play goes on, so that what is wrong is seen by who looks.
 LONGEST_WAIT = 120.0
 LOOKS = 40
+# How a process ends that has missed an answer, and what its driver raises there.
+MISSED = 7
+LOST = AutoReconnect("the connection was lost before the answer came")
 # Every worker places the next tick of the app's one periodic task.
 PLACED = {"tick": "pending"}
 # What a worker does every second, and how long a half-taken permit may be somebody's yet.
@@ -50,6 +58,7 @@ QUICKER: dict[str, float] = {
 class Case(NamedTuple):
     """A play on a store of its own, and the point at which its process is to die.
 
+    Where it `misses` an answer instead, it goes on: the server has done what it was asked.
     All its processes write down what they ask of the store, to files in the folder `history`.
     """
 
@@ -58,10 +67,11 @@ class Case(NamedTuple):
     mark: str
     history: Path
     point: str | None = None
+    misses: bool = False
 
 
 class Outcome(NamedTuple):
-    """What became of it: whether the process died there, and what is wrong afterwards."""
+    """What became of it: whether the process came to the point, and what is wrong afterwards."""
 
     point: str
     died: bool
@@ -76,14 +86,15 @@ async def points_of(case: Case) -> list[str]:
 
 
 async def kill_at(case: Case) -> Outcome:
-    """Let a process die at the point, then let a clean one finish and look."""
+    """Let a process die or miss an answer at the point, then let a clean one finish and look."""
     code = await ended(PROCESSES.Process(target=perform, args=(case,), daemon=True))
-    wrong = [] if code in (0, -signal.SIGKILL) else [f"the process ended with {code} before that"]
+    came = MISSED if case.misses else -signal.SIGKILL
+    wrong = [] if code in (0, came) else [f"the process ended with {code} before that"]
     try:
         wrong += await ask(finish, case)
     except ChildProcessError as error:
         wrong.append(f"nothing could put it right: {error}")
-    return Outcome(case.point or "", code == -signal.SIGKILL, wrong)
+    return Outcome(case.point or "", code == came, wrong)
 
 
 async def ask(target: Callable[[Case, Connection], None], case: Case) -> Any:
@@ -121,8 +132,10 @@ async def ended(process: ForkServerProcess, *, started: bool = False) -> int | N
 
 
 def perform(case: Case) -> None:
-    """Play up to the point of death."""
+    """Play up to the point of death, or to the end."""
     asyncio.run(with_scene(case, begin))
+    if case.misses and POINTS.deadly is None:
+        sys.exit(MISSED)
 
 
 def rehearse(case: Case, answer: Connection) -> None:
@@ -143,8 +156,9 @@ async def begin(case: Case, scene: Scene) -> list[str]:
     await Records(case.history).begin(scene.store)
     await play.prepare(scene)
     tap(case.url)
-    POINTS.arm(case.point)
-    await play.act(scene)
+    POINTS.arm(case.point, LOST if case.misses else None)
+    with suppress(StoreUnavailableError) if case.misses else nullcontext():
+        await play.act(scene)
     POINTS.armed = False
     return []
 

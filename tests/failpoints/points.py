@@ -1,4 +1,4 @@
-"""The steps of a process by name, and the one at which it dies.
+"""The steps of a process by name, and the one at which it dies or misses an answer.
 
 A step is named by how the code came there, outermost first, as `commit > follow > deliver > insert
 tasks`. The names come from the code as it runs: a new step in a store is a new point.
@@ -25,16 +25,17 @@ PASSED_THROUGH = {
 
 
 class Points:
-    """What this process does at its steps: note them, or die at one."""
+    """What this process does at its steps: note them, and die or miss an answer at one."""
 
     def __init__(self) -> None:
         self.seen: dict[str, None] = {}
         self.deadly: str | None = None
+        self.missed: Exception | None = None
         self.armed = False
 
-    def arm(self, deadly: str | None = None) -> None:
-        """Take notice from now on, and die at the point of this name."""
-        self.deadly, self.armed = deadly, True
+    def arm(self, deadly: str | None = None, missed: Exception | None = None) -> None:
+        """Take notice from now on; die at the point of this name, or raise `missed` there once."""
+        self.deadly, self.missed, self.armed = deadly, missed, True
 
     def here(self, step: str) -> None:
         """The process has come to this step."""
@@ -42,6 +43,9 @@ class Points:
             return
         name = name_of(step, sys._getframe(1))
         self.seen.setdefault(name)
+        if name == self.deadly and self.missed is not None:
+            self.deadly = None
+            raise self.missed
         if name == self.deadly:
             os.kill(os.getpid(), signal.SIGKILL)
 

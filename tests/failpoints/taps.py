@@ -98,6 +98,11 @@ def written_to(command: str, collection: Any) -> str:
     return f"{command} {collection.name}"
 
 
+def is_answered(point: str) -> bool:
+    """Return whether the point is a write of MongoDB's driver, whose answer can be lost."""
+    return point.rpartition(" > ")[2].partition(" ")[0] in MONGO_WRITES
+
+
 def tap_engine() -> None:
     """Between what the store is asked: a claim that has not started, an outcome not yet sent."""
     from mulligan.engine.committer import Committer  # noqa: PLC0415 - patched in this process

@@ -45,3 +45,21 @@ async def test_whatever_is_killed_where_ends_as_if_nothing_had_happened(
     missed = [each.point for each in outcomes if not each.died]
     assert [point for point in missed if not play.may_miss(point)] == []
     assert len(missed) < len(outcomes)
+
+
+LOSING = [
+    play
+    for play in PLAYS
+    if play.name in ("gather or not", "steps", "one at a time", "lost leases")
+]
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("play", LOSING, ids=lambda play: play.name)
+async def test_whichever_answer_of_mongodb_is_lost_the_process_goes_on_and_all_ends_as_it_should(
+    play, places_on, tmp_path
+):
+    require("mongo")
+    outcomes = await Performance(play, places_on("mongo"), tmp_path, misses=True).run()
+    assert {each.point: each.wrong for each in outcomes if each.wrong} == {}
+    assert any(each.died for each in outcomes)

@@ -9,13 +9,14 @@ import pymongo
 import pytest
 
 from mulligan.core.errors import StoreUnavailableError
+from mulligan.core.record import Record, Recording
 from mulligan.stores import make_store
 from mulligan.stores.mongo import url
 from mulligan.stores.mongo.connection import Connection
 from mulligan.stores.mongo.url import parse_url
 from tests.chaos.proxy import Proxy
 from tests.chaos.stand import through
-from tests.contract.builders import claim, job
+from tests.contract.builders import begin, claim, job
 from tests.store_kit import handle
 
 
@@ -72,6 +73,23 @@ async def test_after_a_network_that_swallows_all_no_operation_waits_for_what_it_
         proxy.swallows = False
         answers = await asyncio.gather(*(store.enqueue([job(f"a{n}")]) for n in range(20)))
         assert all(each.created for [each] in answers)
+
+
+async def test_what_an_attempt_records_is_sent_again_when_a_network_has_swallowed_it(
+    muted, clock, monkeypatch
+):
+    """All that the worker's other attempts record waits for the answer."""
+    monkeypatch.setattr(url, "DEFAULTS", url.DEFAULTS | {"socketTimeoutMS": "300"})
+    proxy, address = muted
+    async with handle(address, clock) as store:
+        [claimed] = await begin(store, job("a"))
+        recording = Recording(claimed.lease, (Record("step", 1, b"1", "one"),))
+        proxy.swallows = True
+        with pytest.raises(StoreUnavailableError):
+            await store.record([recording])
+        proxy.swallows = False
+        assert await store.record([recording]) == ["recorded"]
+        assert [each.name for each in await store.records("a")] == ["one"]
 
 
 class LateServer:

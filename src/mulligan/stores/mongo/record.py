@@ -115,8 +115,10 @@ def mark(doc: Doc, recording: Recording) -> Change | None:
     """The write that says that a job has records, before any is put beside it; None if it does."""
     if upto(doc):
         return None
-    update = {"$set": {f"{RECORDS}.upto.{recording.lease.token}": 0}}
-    return Change(doc["_id"], dict(HELD_BY_US), update, recording.lease.token)
+    token = recording.lease.token
+    last = f"{RECORDS}.upto.{token}"
+    # Sent again, or carried out late, it must not hide what was written since.
+    return Change(doc["_id"], {**HELD_BY_US, last: None}, {"$set": {last: 0}}, token)
 
 
 def change_of(doc: Doc, recording: Recording, now: int) -> Change:
