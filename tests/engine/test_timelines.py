@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from mulligan import Exponential, Mulligan, Retry, Sessions, current_job
+from mulligan import Exponential, Mulligan, Retry, Sessions, Settings, current_job
 from mulligan.core.job import Job
 
 QUESTIONS = ("A-q1", "A-q2", "A-q3", "B-q1", "B-q2", "B-q3")
@@ -21,11 +21,12 @@ def play(
     policy: str = "retry-first",
     retry: Retry = QUICK,
     duration: float = 30,
-    hold: bool = False,
+    hold: bool | None = None,
     until: float | None = None,
+    settings: Settings | None = None,
 ) -> tuple[list[Start], list[Job]]:
     """Run one worker of one slot over the jobs; the starts in order, and how the jobs ended."""
-    app = Mulligan("memory://")
+    app = Mulligan("memory://", settings=settings)
     app.queue("default", policy=policy)
     starts: list[Start] = []
 
@@ -68,6 +69,13 @@ def names_and_times(starts: list[Start]) -> list[tuple[str, float]]:
 def test_a_worker_that_holds_through_backoff(policy, expected):
     starts, _ = play(QUESTIONS, fails={"A-q1": [1]}, policy=policy, hold=True)
     assert ", ".join(f"{name} {at:g}" for name, at in names_and_times(starts)) == expected
+
+
+def test_the_settings_of_the_app_decide_on_holding_unless_the_test_does():
+    holding = Settings(hold_through_backoff=True)
+    for hold, second in ((None, 32), (False, 60)):
+        starts, _ = play(QUESTIONS[:2], fails={"A-q1": [1]}, hold=hold, settings=holding)
+        assert ("A-q1", second) in names_and_times(starts)
 
 
 def test_a_slot_is_held_through_a_backoff_that_is_longer_than_a_beat():

@@ -468,7 +468,7 @@ class Mulligan(Operations):
         queues: Sequence[str] = (),
         concurrency: int | None = None,
         seed: int = 0,
-        hold_through_backoff: bool = False,
+        hold_through_backoff: bool | None = None,
         resources: Mapping[str, Any] | None = None,
         start: datetime | None = None,
     ) -> "Testing":

@@ -203,9 +203,10 @@ class Testing:
     Plain functions run on the loop too, so that everything happens in one order, always the same
     for the same `seed`. One worker per region in `regions`; it serves `queues`, or all that the
     app has when testing begins, and runs `concurrency` jobs at a time, or as many as the app's
-    settings say. In a test that is a coroutine: `async with`, `adrain`, `aadvance`. The app's
-    lifespan is entered once, on the virtual loop, unless `resources` are given. `start` is the date
-    at which the clock starts, for schedules and `run_after`.
+    settings say. The settings also decide on `hold_through_backoff`, unless it is given. In a test
+    that is a coroutine: `async with`, `adrain`, `aadvance`. The app's lifespan is entered once, on
+    the virtual loop, unless `resources` are given. `start` is the date at which the clock starts,
+    for schedules and `run_after`.
     """
 
     def __init__(
@@ -216,7 +217,7 @@ class Testing:
         queues: Sequence[str] = (),
         concurrency: int | None = None,
         seed: int = 0,
-        hold_through_backoff: bool = False,
+        hold_through_backoff: bool | None = None,
         resources: Mapping[str, Any] | None = None,
         start: datetime | None = None,
     ) -> None:
@@ -227,7 +228,8 @@ class Testing:
         self._queues = tuple(queues) or app.queue_names
         self._concurrency = concurrency or app.settings.concurrency
         self._seed = seed
-        self._hold = hold_through_backoff
+        held = app.settings.hold_through_backoff
+        self._hold = held if hold_through_backoff is None else hold_through_backoff
         self._resources = resources
         self._lifespan = AsyncExitStack()
         self.loop = VirtualLoop()
