@@ -39,6 +39,7 @@ TRIES, TRY_AFTER = 10, 0.01
 # The server takes less than 8,000 bytes.
 PAYLOAD = 7900
 _ids = msgspec.json.Decoder(list[str])
+HOLD = "SELECT pg_try_advisory_lock_shared(%s)"
 TELL = "SELECT pg_notify(%s, told) FROM unnest(%s::text[]) AS told"
 
 
@@ -124,8 +125,7 @@ class Watcher:
 
     async def _let_know(self, connection: Connection) -> bool:
         """Hold the lock by which committers know that somebody waits, if nobody else holds it."""
-        asked = "SELECT pg_try_advisory_lock_shared(%s)"
-        row = await (await connection.execute(asked, (self._key,))).fetchone()
+        row = await (await connection.execute(HOLD, (self._key,))).fetchone()
         return row == (True,)
 
     # -- telling -------------------------------------------------------------------------------
