@@ -5,10 +5,16 @@ import pytest
 from tests.dst.day import is_seen_by_clients, live
 from tests.dst.zoo import SEEDS, ZOO, catch
 
+BUGS = [
+    pytest.param(bug, store, id=f"{bug.name} on {store.split(':')[0]}".replace(" ", "-"))
+    for bug in ZOO.values()
+    for store in ([bug.store, "sqlite://"] if bug.in_rules else [bug.store])
+]
 
-@pytest.mark.parametrize("bug", ZOO.values(), ids=lambda bug: bug.name.replace(" ", "-"))
-def test_a_planted_bug_is_caught(bug):
-    caught = catch(bug)
+
+@pytest.mark.parametrize(("bug", "store"), BUGS)
+def test_a_planted_bug_is_caught(bug, store):
+    caught = catch(bug, store=store)
 
     assert caught.seeds is not None, f"{bug.name} was not caught within {SEEDS} seeds"
     assert caught.invariants

@@ -4,8 +4,6 @@ import sqlite3
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from msgspec.structs import replace
-
 from mulligan import Mulligan
 
 
@@ -16,7 +14,7 @@ def write_body(app: Mulligan, job: str, body: bytes) -> None:
         case "memory":
             store: Any = app._memory
             record = store.state.jobs[job]
-            record.new = replace(record.new, body=body)
+            record.body = body
         case "sqlite":
             sqlite(app.url, "UPDATE job SET body = ? WHERE id = ?", body, job)
         case "postgresql":

@@ -5,7 +5,19 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from mulligan.stores.rules import (
+    carry_out,
+    commit,
+    end,
+    enqueue,
+    gather,
+    operate,
+    record,
+    schedules,
+)
 from tests.dst.day import live, uncollected
+
+RULES = (carry_out, commit, end, enqueue, gather, operate, record, schedules)
 
 # Within so many seeds every bug of the zoo is caught.
 SEEDS = 200
@@ -15,7 +27,8 @@ ZOO: dict[str, "Bug"] = {}
 class Bug(NamedTuple):
     """A mistake: its name, what it does, and the functions that are replaced.
 
-    It is looked for on this store, from the first seed on that may show it.
+    It is looked for on this store, from the first seed on that may show it. A bug in the rules is
+    a bug of every store that runs them.
     """
 
     name: str
@@ -23,6 +36,7 @@ class Bug(NamedTuple):
     changes: "list[Change]"
     store: str = "memory://"
     first: int = 0
+    in_rules: bool = False
 
     @contextmanager
     def let_loose(self) -> Iterator[None]:
@@ -51,12 +65,20 @@ class Caught(NamedTuple):
 def plant(
     target: Any, name: str, *more: Change, store: str = "memory://", first: int = 0
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Put the function in the place of another; its name and docstring are the bug's."""
+    """Replace a function by the decorated one, whose name and docstring describe the bug.
+
+    A function of the rules is replaced in every module of the rules that imports it.
+    """
+    original = getattr(target, name)
+    rules = [each for each in RULES if getattr(each, name, None) is original]
 
     def planted(function: Callable[..., Any]) -> Callable[..., Any]:
         bug = function.__name__.replace("_", " ")
         words = (function.__doc__ or "").strip()
-        ZOO[bug] = Bug(bug, words, [Change(target, name, function), *more], store, first)
+        changes = [Change(each, name, function) for each in rules or [target]]
+        ZOO[bug] = Bug(
+            bug, words, [*changes, *more], store, first, in_rules=bool(rules) and not more
+        )
         return function
 
     return planted
@@ -67,11 +89,13 @@ def keep(name: str, words: str, *changes: Change) -> None:
     ZOO[name] = Bug(name, words, list(changes))
 
 
-def catch(bug: Bug, seeds: int = SEEDS, *, as_clients: bool = False) -> Caught:
+def catch(
+    bug: Bug, seeds: int = SEEDS, *, as_clients: bool = False, store: str | None = None
+) -> Caught:
     """Live through one seed after the other until the checker sees the bug."""
     with bug.let_loose(), uncollected():
         for seed in range(bug.first, bug.first + seeds):
-            violations = live(seed, bug.store, as_clients=as_clients).violations
+            violations = live(seed, store or bug.store, as_clients=as_clients).violations
             if violations:
                 names = dict.fromkeys(violation.invariant for violation in violations)
                 return Caught(seed - bug.first + 1, list(names))

@@ -5,23 +5,24 @@ from typing import Any
 from msgspec.structs import replace
 
 from mulligan.core import decide, fairness
-from mulligan.core.limits import LimitState
+from mulligan.core.limits import LimitState, costs_of
 from mulligan.core.outcome import Again
 from mulligan.core.plan import Cap, Rate
 from mulligan.engine.claim_planner import ClaimPlanner
-from mulligan.stores.memory import commit, enqueue, operate
+from mulligan.stores.memory import operate, rows
 from mulligan.stores.memory.claim import ClaimLanes
 from mulligan.stores.memory.fields import StoredJob
 from mulligan.stores.memory.limits import Limits
 from mulligan.stores.memory.lines import Lines
 from mulligan.stores.memory.state import Lanes, State
 from mulligan.stores.memory.wakeup import Sleepers
+from mulligan.stores.rules import commit, enqueue
 from tests.dst.zoo.cage import Change, keep, plant
 
 count = Limits.count
 end_of_use = Limits.end
 first = Lines.first
-join_lane = enqueue.join_lane
+join_lane, place = enqueue.join_lane, enqueue.place
 room = ClaimLanes.room
 take = ClaimLanes.take
 head = Lanes.head
@@ -40,32 +41,32 @@ def promoted_early(self: Any, lane: Any) -> Any:
     return first and (first[0] - 30.0, first[1])
 
 
-@plant(enqueue, "join_lane")
-def due_in_the_wrong_unit(state: State, record: StoredJob, lane: Any, delay: float) -> None:
+@plant(enqueue, "place")
+def due_in_the_wrong_unit(tx: Any, row: Any, sequence: int, delay: float) -> None:
     """Seconds are taken for milliseconds."""
-    join_lane(state, record, lane, delay / 1000)
+    place(tx, row, sequence, delay / 1000)
 
 
 @plant(commit, "write")
-def retry_put_off_too_long(state: State, record: StoredJob, outcome: Any) -> None:
+async def retry_put_off_too_long(tx: Any, row: Any, outcome: Any) -> None:
     """A retry waits ten minutes more than it was to."""
     if isinstance(outcome, Again):
         outcome = replace(outcome, delay=outcome.delay + 600)
-    write(state, record, outcome)
+    await write(tx, row, outcome)
 
 
 @plant(enqueue, "join_lane")
-def retry_in_the_fresh_lane(state: State, record: StoredJob, lane: Any, delay: float) -> None:
+def retry_in_the_fresh_lane(tx: Any, row: Any, lane: Any, delay: float) -> None:
     """A retry stands among jobs that have never failed."""
-    join_lane(state, record, record.new.lane, delay)
+    join_lane(tx, row, row.first_lane, delay)
 
 
 @plant(commit, "write")
-def retry_stays_in_its_region(state: State, record: StoredJob, outcome: Any) -> None:
+async def retry_stays_in_its_region(tx: Any, row: Any, outcome: Any) -> None:
     """A retry that any region may take is left to the one that it came from."""
     if isinstance(outcome, Again):
-        outcome = replace(outcome, lane=outcome.lane._replace(scope=record.new.region))
-    write(state, record, outcome)
+        outcome = replace(outcome, lane=outcome.lane._replace(scope=row.region))
+    await write(tx, row, outcome)
 
 
 @plant(ClaimLanes, "take")
@@ -111,14 +112,14 @@ def limit_ignored(self: Any, name: str, cost: int, now: float) -> float:
 @plant(Limits, "end")
 def permit_never_freed(self: Any, record: StoredJob, now: float, *, refunded: bool) -> Any:
     """A job that has ended counts as running."""
-    record.charged = ()
+    record.held = None
     return ()
 
 
 @plant(Limits, "end")
 def permit_freed_twice(self: Any, record: StoredJob, now: float, *, refunded: bool) -> Any:
     """The end of one job makes room for two."""
-    for name, _ in record.charged:
+    for name, _ in costs_of(record.held):
         self.states.setdefault(name, LimitState()).used -= 1
     return end_of_use(self, record, now, refunded=refunded)
 
@@ -134,7 +135,7 @@ def pause_of_a_limit_ignored(self: Any, name: str, until: float, *, at_least: bo
     """A paused limit goes on."""
 
 
-@plant(commit, "opened", Change(operate, "opened", lambda *_: None))
+@plant(rows, "opened", Change(operate, "opened", lambda *_: None))
 def waiting_lines_never_woken(*_: Any) -> None:
     """Who waits for a permit is not told that one was freed."""
 
@@ -159,16 +160,17 @@ def uncounted(self: Any, rate: Rate, now: float) -> None:
 
 
 @plant(commit, "write", Change(Limits, "count", uncounted))
-def budget_counted_at_failure(state: State, record: StoredJob, outcome: Any) -> None:
+async def budget_counted_at_failure(tx: Any, row: Any, outcome: Any) -> None:
     """A retry is charged to the budget when its attempt fails, not when it starts."""
-    write(state, record, outcome)
-    settings = state.queues.get(record.new.queue)
+    await write(tx, row, outcome)
+    state: State = tx._state
+    settings = state.queues.get(row.queue)
     budget = None if settings is None else settings.budget
     if isinstance(outcome, Again) and budget is not None:
-        count(state.limits, budget.retry_limit(record.new.queue), state.now)
+        count(state.limits, budget.retry_limit(row.queue), state.now)
 
 
-@plant(operate, "change_facts")
+@plant(State, "change_facts")
 def paused_queue_served(state: State) -> None:
     """Plans that were made before a pause are still walked."""
     state.sleepers.wake_all()

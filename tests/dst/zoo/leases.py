@@ -6,36 +6,37 @@ from msgspec.structs import replace
 
 from mulligan.core.job import first_token
 from mulligan.core.outcome import Again, Dead, Verdict
-from mulligan.core.worker import Worker
-from mulligan.stores.memory import MemoryStore, commit, fields, operate, workers
-from mulligan.stores.memory.fields import StoredJob
+from mulligan.stores.memory import MemoryStore, workers
 from mulligan.stores.memory.state import State
+from mulligan.stores.rules import commit, end, operate, row
 from tests.dst.zoo.cage import Change, plant
 
 commit_one = commit.commit_one
 commit_all = MemoryStore.commit
-cancel = commit.cancel
+cancel = end.cancel_one
 reclaim = MemoryStore.reclaim
 replay = operate.replay_one
 
 
 @plant(commit, "commit_one")
-def ack_by_id(state: State, outcome: Any) -> Verdict:
+async def ack_by_id(tx: Any, outcome: Any) -> Verdict:
     """A commit looks at the job alone, not at the token."""
-    record = state.jobs.get(outcome.lease.job)
-    if record is not None and record.status == "processing":
-        outcome = replace(outcome, lease=outcome.lease._replace(token=record.token))
-    return commit_one(state, outcome)
+    job = await tx.job(outcome.lease.job)
+    if job is not None and job.status == "processing":
+        outcome = replace(outcome, lease=job.lease)
+    return await commit_one(tx, outcome)
 
 
 @plant(commit, "commit_one")
-def stale_commit_accepted(state: State, outcome: Any) -> Verdict:
+async def stale_commit_accepted(tx: Any, outcome: Any) -> Verdict:
     """The outcome of a lost lease is written if the job waits again."""
-    record = state.jobs.get(outcome.lease.job)
-    if record is not None and record.status == "pending" and not record.awaits:
-        workers.lease(state, record, Worker(""))
-        outcome = replace(outcome, lease=outcome.lease._replace(token=record.token))
-    return commit_one(state, outcome)
+    job = await tx.job(outcome.lease.job)
+    if job is not None and job.status == "pending" and not job.awaits:
+        tx.leave(job)
+        job.token += 1
+        job.status = "processing"
+        outcome = replace(outcome, lease=job.lease)
+    return await commit_one(tx, outcome)
 
 
 @plant(MemoryStore, "reclaim")
@@ -74,24 +75,23 @@ async def stale_member_fails_the_batch(self: Any, outcomes: Any) -> Any:
 
 
 @plant(commit, "commit_one")
-def non_idempotent_commit(state: State, outcome: Any) -> Verdict:
+async def non_idempotent_commit(tx: Any, outcome: Any) -> Verdict:
     """An outcome that is sent again is written again."""
-    verdict = commit_one(state, outcome)
+    verdict = await commit_one(tx, outcome)
     if verdict == "already":
-        record = state.jobs[outcome.lease.job]
-        state.running[record.new.id] = record
-        record.status = "processing"
-        return commit_one(state, outcome)
+        job = await tx.job(outcome.lease.job)
+        job.status, job.token = "processing", outcome.lease.token
+        return await commit_one(tx, outcome)
     return verdict
 
 
 @plant(commit, "commit_one")
-def zombies_error_text_stored(state: State, outcome: Any) -> Verdict:
-    """What a worker says that lost its lease is refused, but its error is kept."""
-    verdict = commit_one(state, outcome)
-    record = state.jobs.get(outcome.lease.job)
-    if verdict == "stale" and record is not None and isinstance(outcome, Again | Dead):
-        commit.remember(state, record, outcome.failure)
+async def zombies_error_text_stored(tx: Any, outcome: Any) -> Verdict:
+    """The store refuses the outcome of a lost lease, but stores its error."""
+    verdict = await commit_one(tx, outcome)
+    job = await tx.job(outcome.lease.job)
+    if verdict == "stale" and job is not None and isinstance(outcome, Again | Dead):
+        tx.add_history(job, [replace(outcome.failure, ended_at=tx.now)])
     return verdict
 
 
@@ -102,34 +102,33 @@ def beat_extends_a_lost_lease(state: State, worker: Any, lease: Any) -> bool:
 
 
 @plant(operate, "replay_one")
-def replay_resets_the_token(state: State, record: StoredJob | None, **given: bool) -> bool:
+async def replay_resets_the_token(tx: Any, job: Any, **options: bool) -> bool:
     """A job that is replayed begins with its first token again."""
-    done = replay(state, record, **given)
-    if done and record is not None:
-        record.token = first_token(record.first_sequence)
+    done = await replay(tx, job, **options)
+    if done:
+        job.token = first_token(job.number)
     return done
 
 
-@plant(fields, "first_token")
+@plant(row, "first_token")
 def second_life_has_the_first_tokens(sequence: int) -> int:
     """A job whose id was used before begins with the same token."""
     return 0
 
 
-def without_status(state: Any, outcome: Any) -> Verdict:
+async def without_status(tx: Any, outcome: Any) -> Verdict:
     """A commit whose token fits is written, whatever has become of the job."""
-    record = state.jobs.get(outcome.lease.job)
-    ended = record is not None and record.status == "cancelled"
-    if ended and record.token == outcome.lease.token and record.committed != record.token:
-        record.status = "processing"
-        state.running[record.new.id] = record
-    return commit_one(state, outcome)
+    job = await tx.job(outcome.lease.job)
+    ended = job is not None and job.status == "cancelled"
+    if ended and job.token == outcome.lease.token and job.committed != job.token:
+        job.status = "processing"
+    return await commit_one(tx, outcome)
 
 
-@plant(commit, "cancel", Change(commit, "commit_one", without_status))
-def terminal_job_revived(state: State, record: StoredJob | None, reason: str) -> bool:
-    """A cancelled job keeps its token, and the next commit finds it good."""
-    done = cancel(state, record, reason)
-    if done and record is not None:
-        record.token -= 1
+@plant(end, "cancel_one", Change(commit, "commit_one", without_status))
+async def terminal_job_revived(tx: Any, job: Any, reason: str) -> bool:
+    """A canceled job keeps its token, and the next commit finds it good."""
+    done = await cancel(tx, job, reason)
+    if done:
+        job.token -= 1
     return done

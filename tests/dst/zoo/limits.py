@@ -3,18 +3,19 @@
 from typing import Any
 from unittest.mock import patch
 
-from mulligan.core.limits import LimitState, charge, costs_of, micros
+from mulligan.core.limits import LimitState, costs_of, micros
 from mulligan.core.limits import room_at as room_under
-from mulligan.stores.memory import enqueue, workers
+from mulligan.stores.memory import workers
 from mulligan.stores.memory.claim import ClaimLanes
 from mulligan.stores.memory.fields import StoredJob
 from mulligan.stores.memory.limits import Limits
 from mulligan.stores.memory.state import State
+from mulligan.stores.rules import enqueue
 from tests.dst.zoo.cage import Change, plant
 
 end_of_use = Limits.end
 init = ClaimLanes.__init__
-join_lane = enqueue.join_lane
+place = enqueue.place
 reclaim = workers.reclaim
 
 
@@ -35,7 +36,7 @@ def note_who_asks(self: Any, state: State, plan: Any, worker: Any) -> None:
 def limit_per_process(self: Any, name: str, cost: int, now: float) -> float:
     """A limit counts what one worker runs, and not all of them."""
     running = Asking.state.running.values()
-    mine = sum(name in dict(r.charged) for r in running if r.worker == Asking.worker)
+    mine = sum(name in dict(costs_of(r.held)) for r in running if r.worker == Asking.worker)
     shared = self.state(name)
     state = LimitState(mine, shared.starts, shared.full_at, shared.paused_until)
     at = room_under(self.limit_of(name), state, cost, micros(now))
@@ -44,24 +45,23 @@ def limit_per_process(self: Any, name: str, cost: int, now: float) -> float:
 
 def take_permits(self: Any, record: StoredJob, now: float) -> None:
     """A start is not counted."""
-    record.charged = costs_of(record.new.limits)
-    for name, _ in record.charged:
+    record.held = record.limits
+    for name, _ in costs_of(record.held):
         self.states.setdefault(name, LimitState()).used += 1
 
 
-@plant(enqueue, "join_lane", Change(Limits, "start", take_permits))
-def limit_charged_at_enqueue(state: State, record: StoredJob, lane: Any, delay: float) -> None:
+@plant(enqueue, "place", Change(Limits, "start", take_permits))
+def limit_charged_at_enqueue(tx: Any, row: Any, sequence: int, delay: float) -> None:
     """A job is counted when it is enqueued, however late it starts, and its retries never are."""
-    join_lane(state, record, lane, delay)
-    if not record.retry_count:
-        for name, cost in costs_of(record.new.limits):
-            used = state.limits.states.setdefault(name, LimitState())
-            charge(state.limits.limit_of(name), used, cost, micros(state.now))
+    place(tx, row, sequence, delay)
+    if not row.retry_count:
+        for name, cost in costs_of(row.limits):
+            tx.spend(name, cost)
 
 
 def keep_permits(self: Any, record: StoredJob, now: float, *, refunded: bool) -> tuple[str, ...]:
     """The job gives nothing back."""
-    record.charged = ()
+    record.held = None
     return ()
 
 

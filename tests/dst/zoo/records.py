@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from mulligan.core.job import Lease
 from mulligan.core.outcome import Again
-from mulligan.core.record import Recording, RecordVerdict
+from mulligan.core.record import RecordVerdict
 from mulligan.engine.attempt_records import Known
 from mulligan.engine.recorder import Recorder
-from mulligan.stores.memory import commit, record
-from mulligan.stores.memory.state import State
+from mulligan.stores.rules import commit, record
 from tests.dst.zoo.cage import plant
 
 record_one = record.record_one
@@ -15,12 +15,11 @@ commit_one = commit.commit_one
 
 
 @plant(record, "record_one")
-def stale_record_accepted(state: State, recording: Recording) -> RecordVerdict:
+async def stale_record_accepted(tx: Any, lease: Lease, records: Any, stored: Any) -> RecordVerdict:
     """What a worker records is kept by the job alone, not by the token."""
-    stored = state.jobs.get(recording.lease.job)
-    if stored is not None and stored.status == "processing":
-        recording = recording._replace(lease=recording.lease._replace(token=stored.token))
-    return record_one(state, recording)
+    row = await tx.job(lease.job)
+    held = row is not None and row.status == "processing"
+    return await record_one(tx, row.lease if held else lease, records, stored)
 
 
 @plant(Recorder, "read")
@@ -30,16 +29,18 @@ async def steps_not_handed_on(self: Any, job: str) -> Known:
 
 
 @plant(commit, "commit_one")
-def records_dropped_with_the_attempt(state: State, outcome: Any) -> Any:
+async def records_dropped_with_the_attempt(tx: Any, outcome: Any) -> Any:
     """A failed attempt takes along what was recorded."""
-    verdict = commit_one(state, outcome)
+    verdict = await commit_one(tx, outcome)
     if verdict == "written" and isinstance(outcome, Again):
-        state.jobs[outcome.lease.job].records = {}
+        tx.delete_records(await tx.job(outcome.lease.job))
     return verdict
 
 
 @plant(record, "record_one")
-def answered_before_it_is_kept(state: State, recording: Recording) -> RecordVerdict:
+async def answered_before_it_is_kept(
+    tx: Any, lease: Lease, records: Any, stored: Any
+) -> RecordVerdict:
     """Every other step is answered as recorded, and not kept."""
-    kept = tuple(each for each in recording.records if each.kind != "step" or each.number % 2)
-    return record_one(state, recording._replace(records=kept))
+    kept = [(key, each) for key, each in records if each.kind != "step" or each.number % 2]
+    return await record_one(tx, lease, kept, stored)

@@ -4,19 +4,21 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from mulligan.core.unique import holds_key
-from mulligan.stores.memory import MemoryStore, commit, enqueue
+from mulligan.stores.memory import MemoryStore
+from mulligan.stores.rules import end, enqueue, gather
 from tests.contract import test_debounce, test_gathered_failures, test_throttle
 from tests.store_kit import VirtualClock
 
-debounce, arrive, free_key = enqueue.debounce, commit.arrive, commit.free_key
+debounce, arrive = enqueue.debounce, gather.arrive
 
 
-def keeps_the_first_arguments(state: Any, record: Any, new: Any) -> None:
+def keeps_the_first_arguments(tx: Any, row: Any, new: Any) -> None:
     """Debounce loses the last arguments."""
-    debounce(state, record, replace(new, task=record.new.task, body=record.new.body))
+    task, body = row.task, row.body
+    debounce(tx, row, new)
+    row.task, row.body = task, body
 
 
 def is_put_off_for_ever(now: float, delay: float, until: float) -> float:
@@ -39,19 +41,20 @@ def is_kept_when_cancelled(job: Any, now: float) -> bool:
     return job.status == "cancelled" or holds_key(job, now)
 
 
-def runs_again_for_a_late_arrival(state: Any, record: Any, how: str, value: Any) -> None:
-    """What gathers runs once more when a member is replayed after the end."""
-    gathering = state.jobs.get(record.new.gather or "")
-    arrive(state, record, how, value)
-    if gathering is not None and record.replay:
-        enqueue.join_lane(state, gathering, gathering.new.lane, 0.0)
+async def runs_again_for_a_late_arrival(tx: Any, arrived: Any) -> None:
+    """A gathering job runs once more when a member is replayed after the end."""
+    gathering = await tx.job(arrived.gathering)
+    awaits = gathering.awaits
+    await arrive(tx, arrived)
+    if not awaits:
+        enqueue.join_lane(tx, gathering, gathering.first_lane, 0.0)
 
 
-def never_arrives(state: Any, record: Any) -> None:
+async def never_arrives(tx: Any, purged: Any) -> None:
     """A purged member never arrives."""
 
 
-def keeps_its_failure(state: Any, record: Any) -> None:
+async def keeps_its_failure(tx: Any, withdrawn: Any) -> None:
     """A member that is replayed before the end does not withdraw its failure."""
 
 
@@ -70,19 +73,19 @@ BUGS: list[Planted] = [
         test_debounce.test_the_key_is_free_at_the_first_start,
     ),
     (
-        *(commit, "holds_key", is_free_when_it_has_ended),
+        *(end, "holds_key", is_free_when_it_has_ended),
         test_throttle.test_pruning_does_not_free_it,
     ),
     (
-        *(commit, "arrive", runs_again_for_a_late_arrival),
+        *(gather, "arrive", runs_again_for_a_late_arrival),
         test_gathered_failures.test_a_member_that_is_replayed_after_the_end_changes_nothing,
     ),
     (
-        *(commit, "purge_awaited", never_arrives),
+        *(gather, "member_purged", never_arrives),
         test_gathered_failures.test_a_failed_member_of_an_earlier_gather_arrives_when_it_is_purged,
     ),
     (
-        *(commit, "withdraw", keeps_its_failure),
+        *(gather, "withdraw", keeps_its_failure),
         test_gathered_failures.test_a_member_that_is_replayed_before_the_end_withdraws_its_failure,
     ),
 ]
@@ -106,7 +109,7 @@ async def test_a_planted_bug_is_caught(bug, monkeypatch):
 
 
 async def test_a_cancelled_job_that_keeps_its_key_is_caught(monkeypatch):
-    monkeypatch.setattr(commit, "holds_key", is_kept_when_cancelled)
+    monkeypatch.setattr(end, "holds_key", is_kept_when_cancelled)
     monkeypatch.setattr(enqueue, "holds_key", is_kept_when_cancelled)
     clock = VirtualClock()
     store = MemoryStore(clock=clock)

@@ -10,9 +10,9 @@ from pathlib import Path
 SQL = {
     room: import_module(f"mulligan.stores.sqlite.{room}").SQL
     for room in (
-        *("claim", "clock", "commit", "enqueue", "gather", "lanes", "limit_states"),
+        *("claim", "clock", "commit", "enqueue", "rows", "row_writer", "lanes", "limit_states"),
         *("limits", "lines", "named_limits", "operate", "read"),
-        *("record", "runs", "schedules", "stand", "transaction", "wakeup", "workers"),
+        *("runs", "stand", "transaction", "wakeup", "workers"),
     )
 }
 

@@ -17,7 +17,7 @@ TABLES = "job|lane|held|line|fairness_key|running|ended|attempt|permit|note"
         ("lanes", "rows", "lane_priority=? AND (due,sequence)>(?,?) AND due<?)"),
         ("lanes", "lease", "lane_priority=? AND (due,sequence)>(?,?) AND (due,sequence)<(?,?))"),
         ("lanes", "take", "lane_priority=? AND (due,sequence)>(?,?) AND (due,sequence)<(?,?))"),
-        ("stand", "leave_lane", "lane_priority=? AND due=? AND sequence=?)"),
+        ("row_writer", "leave_lane", "lane_priority=? AND due=? AND sequence=?)"),
         ("lines", "first_of", "held_line"),
         (
             "lines",
@@ -52,14 +52,14 @@ TABLES = "job|lane|held|line|fairness_key|running|ended|attempt|permit|note"
         ("read", "next_lane", "lane USING PRIMARY KEY (queue>?)"),
         ("read", "lane_times", f"{IN_LANE} AND due>?)"),
         ("operate", "prune", "ended_queue"),
-        ("enqueue", "unique_holder", "job_unique"),
+        ("rows", "holders", "job_unique"),
         (
             "read",
             "depth",
             f"{IN_LANE} AND due<?)",
         ),
         ("read", "history", "attempt_job"),
-        ("commit", "trim_attempts", "attempt_job"),
+        ("row_writer", "trim_attempts", "attempt_job"),
         ("limits", "permits_of", "permit_job"),
         ("operate", "prune_notes", "note_until"),
     ],
@@ -101,9 +101,8 @@ def test_of_the_running_jobs_only_those_of_the_worker_are_looked_at(db, room, na
 @pytest.mark.parametrize(
     ("room", "name"),
     [
-        ("commit", "keep_attempt"),
         ("commit", "done_if_held"),
-        ("commit", "rows"),
+        ("rows", "read"),
         ("transaction", "leave_running"),
         ("read", "get"),
     ],
@@ -136,18 +135,23 @@ def test_the_health_of_a_region_is_read_from_its_recent_attempts_alone(db):
     assert plan.endswith("PRIMARY KEY (queue=? AND region=? AND name=? AND slot>?)")
 
 
-@pytest.mark.parametrize(("room", "name"), [("read", "arrivals"), ("operate", "delete_arrivals")])
+@pytest.mark.parametrize(("room", "name"), [("read", "arrivals"), ("rows", "delete_arrivals")])
 def test_arrivals_are_found_by_their_job(db, room, name):
     found = r"SEARCH arrival USING (COVERING )?INDEX sqlite_autoindex_arrival_1 \(job=\?\)"
     assert re.search(found, explain(db, room, name))
 
 
-@pytest.mark.parametrize("name", ["held", "list", "trim", "drop", "delete"])
-def test_records_are_found_by_their_job(db, name):
-    plan = explain(db, "record", name)
-    table, column = ("job", "id") if name == "held" else ("recorded", "job")
-    found = rf"SEARCH {table} USING (COVERING )?INDEX sqlite_autoindex_{table}_1 \({column}=\?"
-    assert re.search(found, plan), plan
+@pytest.mark.parametrize(
+    ("room", "name"),
+    [
+        ("read", "records"),
+        ("row_writer", "trim_log"),
+        *(("rows", name) for name in ("recorded", "delete_records", "delete_all_records")),
+    ],
+)
+def test_records_are_found_by_their_job(db, room, name):
+    found = r"SEARCH recorded USING (COVERING )?INDEX sqlite_autoindex_recorded_1 \(job=\?"
+    assert re.search(found, explain(db, room, name))
 
 
 def test_notes_are_found_without_reading_the_others(db):

@@ -80,7 +80,7 @@ def test_each_file_belongs_to_the_module_of_its_name():
 @pytest.mark.parametrize("room", SQL)
 def test_a_module_uses_each_of_its_statements(room):
     module = vars(import_module(f"mulligan.stores.sqlite.{room}"))
-    used = {text for name, text in module.items() if name.startswith("_") and isinstance(text, str)}
+    used = {text for name, text in module.items() if name.isupper() and isinstance(text, str)}
     assert set(SQL[room].values()) <= used
 
 

@@ -22,9 +22,12 @@ from mulligan.core.lines import (
 from mulligan.core.plan import Cap, ClaimPlan, Limit, Source, walk
 from mulligan.core.settings import check_batch
 from mulligan.core.worker import Worker
-from mulligan.stores.memory import commit, workers
+from mulligan.stores.memory import workers
 from mulligan.stores.memory.fields import StoredJob
+from mulligan.stores.memory.rows import Rows
 from mulligan.stores.memory.state import State
+from mulligan.stores.rules.end import end, tell_gathering
+from mulligan.stores.rules.tx import run_now
 
 NO_WEIGHTS: Mapping[str, float] = {}
 
@@ -49,7 +52,7 @@ def claim(state: State, plan: ClaimPlan, worker: Worker) -> Claimed:
         elif state.sleepers.someone_sleeps:
             workers.wake_for_lanes(state, plan.lanes)
         for expired in lanes.expired:
-            commit.cancel_awaiting(state, expired, ran=False)
+            run_now(tell_gathering(Rows(state), expired, ran=False))
         return Claimed(walked.taken, walked.left, walked.again_in)
 
 
@@ -141,10 +144,10 @@ class ClaimLanes:
         state = self.state
         if stored.has_expired(self.now):
             stored.cancel_reason = EXPIRED
-            commit.end(state, stored, "cancelled")
+            end(Rows(state), stored, "cancelled")
             self.expired.append(stored)
             return None
-        if stored.new.limits is not None:
+        if stored.limits is not None:
             state.limits.start(stored, self.now)
         for limit in limits:
             if isinstance(limit, Cap):

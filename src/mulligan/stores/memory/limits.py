@@ -43,14 +43,14 @@ class Limits:
 
     def charge(self, key: str, stored: StoredJob) -> None:
         """Give the job a permit."""
-        self._holders[key].add(stored.new.id)
+        self._holders[key].add(stored.id)
         stored.permits.append(key)
 
     def free(self, stored: StoredJob) -> list[str]:
         """Take back all permits of the job, and say which it had."""
         freed, stored.permits = stored.permits, []
         for key in freed:
-            self._holders[key].discard(stored.new.id)
+            self._holders[key].discard(stored.id)
         return freed
 
     def room(self, limit: Limit, now: float) -> int:
@@ -122,8 +122,8 @@ class Limits:
 
     def start(self, stored: StoredJob, now: float) -> None:
         """A job starts: it holds a permit of each of its limits, and is charged for each."""
-        stored.charged = costs_of(stored.new.limits)
-        for name, cost in stored.charged:
+        stored.held = stored.limits
+        for name, cost in costs_of(stored.held):
             state = self.states.setdefault(name, LimitState())
             state.used += 1
             charge(self.limit_of(name), state, cost, micros(now))
@@ -140,7 +140,7 @@ class Limits:
 
     def end(self, stored: StoredJob, now: float, *, refunded: bool) -> tuple[str, ...]:
         """A job holds no permit any more; it is refunded what it never used. Says of which."""
-        names, stored.charged = stored.charged, ()
+        names, stored.held = costs_of(stored.held), None
         for name, cost in names:
             state = self.states[name]
             state.used -= 1

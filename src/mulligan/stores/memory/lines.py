@@ -84,7 +84,7 @@ class Lines:
         stored = self.first_record(name)
         if stored is None:
             return None
-        return First(stored.due, stored.sequence, costs_of(stored.new.limits))
+        return First(stored.due, stored.sequence, costs_of(stored.limits))
 
     def jobs_of(self, name: LineName) -> int:
         """How many jobs stand in the line."""

@@ -12,6 +12,7 @@ from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import Lane
 from mulligan.core.limits import KeyView, LimitView
 from mulligan.core.page import Page, Selection, cursor_number
+from mulligan.core.record import Record, in_order
 from mulligan.core.settings import check_batch
 from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import WorkerView
@@ -56,6 +57,19 @@ def history(state: State, job: str) -> list[Attempt]:
         return [] if stored is None else list(stored.history)
 
 
+def records(state: State, job: str, most: int | None) -> list[Record]:
+    """What the job has recorded."""
+    with state.lock:
+        stored = state.jobs.get(job)
+        return [] if stored is None else in_order(stored.records.values(), most)
+
+
+def schedules(state: State) -> dict[str, bytes]:
+    """The records of schedules by name."""
+    with state.lock:
+        return dict(sorted(state.schedules.items()))
+
+
 def arrivals(state: State, job: str) -> dict[int, bytes | None]:
     """What has arrived at it, by its index."""
     with state.lock:
@@ -72,15 +86,15 @@ def page(
         found = [
             stored
             for stored in state.jobs.values()
-            if stored.first_sequence < below and matches(selection, stored)
+            if stored.number < below and matches(selection, stored)
         ]
-        found.sort(key=lambda stored: -stored.first_sequence)
+        found.sort(key=lambda stored: -stored.number)
         last: int | None = None
         if selection.text is not None:
-            last = found[looks - 1].first_sequence if len(found) >= looks else None
+            last = found[looks - 1].number if len(found) >= looks else None
             found = [stored for stored in found[:looks] if failed_with(selection.text, stored)]
         if len(found) > limit:
-            last = found[limit - 1].first_sequence
+            last = found[limit - 1].number
         jobs = [job_of(stored, waits_for(state, stored)) for stored in found[:limit]]
         if not bodies:
             jobs = [replace(job, body=b"", result=None) for job in jobs]
@@ -89,12 +103,11 @@ def page(
 
 def matches(selection: Selection, stored: StoredJob) -> bool:
     """Whether the job is selected, whatever its last failure says."""
-    new = stored.new
     return (
         selection.status in (None, stored.status)
-        and selection.queue in (None, new.queue)
-        and selection.region in (None, new.region)
-        and selection.task in (None, new.task)
+        and selection.queue in (None, stored.queue)
+        and selection.region in (None, stored.region)
+        and selection.task in (None, stored.task)
     )
 
 
@@ -141,7 +154,7 @@ def tail(state: State, lane: Lane, due: float) -> str | None:
     """The last job waiting in the lane of those that were due by then."""
     with state.lock:
         waiting = [
-            (at, sequence, stored.new.id)
+            (at, sequence, stored.id)
             for at, sequence, stored in standing(state, lane, waiting=True)
             if at <= due
         ]
@@ -179,7 +192,7 @@ def stats(state: State) -> Stats:
         held_by: dict[str, int] = defaultdict(int)
         gathering: dict[str, int] = defaultdict(int)
         for stored in state.jobs.values():
-            queue = stored.new.queue
+            queue = stored.queue
             if stored.status == "pending" and stored.awaits:
                 gathering[queue] += 1
             elif stored.status == "pending":
@@ -187,7 +200,7 @@ def stats(state: State) -> Stats:
                 if stored.delayed:
                     delayed[queue].append(stored.due)
             elif stored.status == "processing":
-                running[queue, stored.worker_region or stored.new.region] += 1
+                running[queue, stored.worker_region or stored.region] += 1
                 held_by[stored.worker or ""] += 1
             else:
                 ended[queue, stored.status] += 1

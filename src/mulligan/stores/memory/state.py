@@ -1,6 +1,7 @@
 """The data of the store. Operations change it under its lock, each at one instant."""
 
 import threading
+from bisect import bisect_left, insort
 from collections import defaultdict, deque
 from collections.abc import Callable
 from heapq import heappop
@@ -99,6 +100,19 @@ class State:
         """A number that is higher than all before it."""
         self.sequence += 1
         return self.sequence
+
+    def note(self, key: str, value: bytes | None, keep: float) -> None:
+        """Keep a value under the key for so many seconds; None forgets it."""
+        if self.notes.pop(key, None) is not None:
+            del self.note_keys[bisect_left(self.note_keys, key)]
+        if value is not None:
+            insort(self.note_keys, key)
+            self.notes[key] = (value, self.now + keep)
+
+    def change_facts(self) -> None:
+        """Facts changed: plans made before are refused, and every sleeper makes a new one."""
+        self.epoch += 1
+        self.sleepers.wake_all()
 
     def is_live(self, worker: str | None) -> bool:
         """Whether the worker's lease has not run out."""

@@ -2,29 +2,34 @@
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from mulligan.core.answers import Beat, Claimed
 from mulligan.core.counts import Count, Counts
 from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.finding import Finding
 from mulligan.core.health import Breaker, Health
-from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob, Status
+from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob, Status
 from mulligan.core.lane import Lane
 from mulligan.core.limits import KeyView, Limit, LimitView
 from mulligan.core.outcome import Outcome, Verdict
 from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
-from mulligan.core.record import Record, Recording, RecordVerdict
-from mulligan.core.reschedule import Reschedule
+from mulligan.core.record import Record
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batch_by_batch
-from mulligan.stores.memory import claim, commit, enqueue, operate, read, record, schedules, workers
+from mulligan.stores.memory import claim, operate, read, workers
+from mulligan.stores.memory.rows import apply
 from mulligan.stores.memory.state import State
+from mulligan.stores.rules import commit, enqueue
+from mulligan.stores.rules.store import Rule, RuleStore
 from mulligan.stores.watches import Tell, Watch
 
+T = TypeVar("T")
 
-class MemoryStore:
+
+class MemoryStore(RuleStore):
     """All state in this process; `clock` may be injected. Threads may share one store."""
 
     def __init__(self, url: str = "memory://", clock: Callable[[], float] = time.time) -> None:
@@ -37,8 +42,11 @@ class MemoryStore:
     async def close(self) -> None:
         """Nothing to let go of; the data lives as long as the object."""
 
+    async def carry_out(self, rule: Rule[T], *args: Any, **options: Any) -> T:
+        return apply(self.state, rule, *args, **options)
+
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        return enqueue.enqueue(self.state, jobs)
+        return apply(self.state, enqueue.enqueue, jobs)
 
     async def enqueue_all(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         return await batch_by_batch(self.enqueue, jobs)
@@ -47,10 +55,7 @@ class MemoryStore:
         return claim.claim(self.state, plan, worker)
 
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
-        return commit.commit(self.state, outcomes)
-
-    async def record(self, recordings: Sequence[Recording]) -> list[RecordVerdict]:
-        return record.record(self.state, recordings)
+        return apply(self.state, commit.commit, outcomes)
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         return workers.beat(self.state, worker, holding)
@@ -79,11 +84,8 @@ class MemoryStore:
     async def note(self, key: str, value: bytes | None, keep: float) -> None:
         operate.note(self.state, key, value, keep)
 
-    async def reschedule(self, change: Reschedule) -> bool:
-        return schedules.reschedule(self.state, change)
-
     async def schedules(self) -> dict[str, bytes]:
-        return schedules.schedules(self.state)
+        return read.schedules(self.state)
 
     async def facts(self) -> Facts:
         return operate.facts(self.state)
@@ -107,7 +109,7 @@ class MemoryStore:
         return read.arrivals(self.state, job)
 
     async def records(self, job: str, most: int | None = None) -> list[Record]:
-        return record.records(self.state, job, most)
+        return read.records(self.state, job, most)
 
     async def history(self, job: str) -> list[Attempt]:
         return read.history(self.state, job)
@@ -158,15 +160,3 @@ class MemoryStore:
 
     async def spend(self, name: str, cost: int) -> None:
         operate.spend(self.state, name, cost)
-
-    async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
-        return operate.replay(self.state, jobs, from_start=from_start)
-
-    async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:
-        return operate.cancel(self.state, jobs, reason)
-
-    async def adopt(self, jobs: Sequence[Adopted]) -> list[bool]:
-        return operate.adopt(self.state, jobs)
-
-    async def purge(self, jobs: Sequence[str]) -> list[bool]:
-        return operate.purge(self.state, jobs)

@@ -10,8 +10,9 @@ from mulligan.core.lane import Lane
 from mulligan.core.limits import FOREVER
 from mulligan.core.lines import due_of
 from mulligan.core.worker import Worker
-from mulligan.stores.memory import commit, operate
+from mulligan.stores.memory import operate
 from mulligan.stores.memory.fields import StoredJob, claim_of
+from mulligan.stores.memory.rows import Rows
 from mulligan.stores.memory.state import Presence, State
 
 
@@ -21,7 +22,7 @@ def lease(state: State, stored: StoredJob, worker: Worker) -> Claim:
     stored.leased_at = state.now
     stored.status = "processing"
     stored.worker, stored.worker_region = worker.id, worker.region
-    state.running[stored.new.id] = stored
+    state.running[stored.id] = stored
     return claim_of(stored)
 
 
@@ -60,7 +61,7 @@ def join(state: State, worker: Worker, joined_at: float) -> None:
     state.workers[worker.id] = Presence(worker, state.now, joined_at)
     if worker.region not in state.regions:
         state.regions[worker.region] = None
-        operate.change_facts(state)
+        state.change_facts()
 
 
 def keep(state: State, worker: Worker) -> None:
@@ -90,7 +91,7 @@ def reclaim(state: State, limit: int, worker: Worker) -> list[Claim]:
         for stored in lost[:limit]:
             before = claim_of(stored)
             claims.append(replace(before, token=lease(state, stored, worker).token))
-            commit.release(state, stored)
+            Rows(state).release(stored)
             # The attempt stays that of the worker that lost it.
             stored.worker_region = before.worker_region
         return claims

@@ -2,56 +2,49 @@
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Protocol
 
 from mulligan.core.job import NEW_ANSWER, TOKENS_PER_LIFE, Enqueued, NewJob, all_created
-from mulligan.core.lane import Lane
 from mulligan.core.settings import check_batch
-from mulligan.core.unique import debounced_due, takes_over
+from mulligan.stores.rules import enqueue as rules
 from mulligan.stores.sqlite.fields import (
     ALIKE_LIST,
-    NEW_COLUMNS,
     NO_OPTIONS,
     PLAIN_COLUMNS,
-    Row,
     alike_rows,
     listed,
     marks,
     options_of,
-    options_row,
     plain_row,
     shared_row,
 )
-from mulligan.stores.sqlite.stand import join_lanes, leave_lane, stand_in_lines
+from mulligan.stores.sqlite.rows import apply
 from mulligan.stores.sqlite.statements import load
 from mulligan.stores.sqlite.transaction import Transaction
 
 # Of jobs that are alike so many are inserted by one statement: half the work of one each.
 AT_ONCE = 50
+# Options that need no look at other jobs.
+SIMPLE = (
+    *("expires_at", "unique_in", "awaits", "gather", "gather_index", "return_exceptions", "keep"),
+)
 
 SQL = load(
     "enqueue",
-    columns=listed(NEW_COLUMNS),
-    marks=marks(NEW_COLUMNS),
     plain_columns=listed(PLAIN_COLUMNS),
     plain_marks=marks(PLAIN_COLUMNS),
+    simple_columns=listed([*PLAIN_COLUMNS, *SIMPLE]),
+    simple_marks=marks([*PLAIN_COLUMNS, *SIMPLE]),
     own_rows=alike_rows(AT_ONCE),
     alike=ALIKE_LIST,
 )
-_INSERT = SQL["insert"]
 _INSERT_PLAIN = SQL["insert_plain"]
+_INSERT_SIMPLE = SQL["insert_simple"]
 _INSERT_ALIKE = SQL["insert_alike"]
 _JOIN_LANES = SQL["join_lanes"]
 _JOIN_LANE = SQL["join_lane"]
 _JOIN_ALONE = SQL["join_alone"]
-_HOLD = SQL["hold"]
 _CREATED = SQL["created"]
-_IS_STORED = SQL["is_stored"]
-_UNIQUE_HOLDER = SQL["unique_holder"]
-_FREE_LENT_KEY = SQL["free_lent_key"]
-_DEBOUNCED = SQL["debounced"]
-_CALL_ANEW = SQL["call_anew"]
-_PUT_OFF = SQL["put_off"]
+_HOLD = SQL["hold"]
 
 id_of = attrgetter("id")
 
@@ -63,41 +56,73 @@ def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> list[Enqueued]:
     check_batch(len(jobs))
     if not jobs:
         return []
-    first = tx.next_number()
-    return add(tx, jobs, range(first, first + len(jobs)))
+    alike = are_alike(jobs)
+    if alike or all(map(is_plain, jobs)):
+        return enqueue_plain(tx, jobs, alike=alike)
+    return apply(tx, rules.enqueue, jobs)
 
 
 def enqueue_one(tx: Transaction, job: NewJob) -> Enqueued:
     """As `enqueue`, for one job that has no options: most come so, in the fewest steps."""
     number = tx.next_number()
     if not insert_one(tx, job, number):
-        return existing(tx, job, number)
+        return Enqueued(job.id, created=False)
     if tx.anyone_asleep:
         tx.join(job.lane, tx.due(job.delay))
     answer: Enqueued = NEW_ANSWER((job.id, True))
     return answer
 
 
-def add(tx: Transaction, jobs: Sequence[NewJob], numbers: Sequence[int]) -> list[Enqueued]:
-    """Add the jobs under these sequence numbers, which grow."""
-    alike = numbers[-1] - numbers[0] == len(jobs) - 1 and are_alike(jobs)
-    if alike and len(jobs) == 1:
-        inserted = insert_one(tx, jobs[0], numbers[0])
+def enqueue_plain(tx: Transaction, jobs: Sequence[NewJob], *, alike: bool) -> list[Enqueued]:
+    """As `enqueue`, for jobs that have no options: only an id may be there already."""
+    first = tx.next_number()
+    numbers = range(first, first + len(jobs))
+    if alike:
+        inserted = insert_alike(tx, jobs, numbers)
     else:
-        inserted = (insert_alike if alike else insert)(tx, jobs, numbers)
+        inserted = insert(tx, jobs, numbers)
+        tx.db.execute(_JOIN_LANES, (numbers[0], numbers[-1]))
+        if any(job.awaits for job in jobs):
+            tx.db.execute(_HOLD, (numbers[0], numbers[-1]))
     if inserted == len(jobs):
         answers = all_created(map(id_of, jobs))
     else:
         created = {number for (number,) in tx.db.execute(_CREATED, (numbers[0], numbers[-1]))}
         answers = [
-            Enqueued(job.id, created=True) if number in created else existing(tx, job, number)
+            Enqueued(job.id, created=number in created)
             for number, job in zip(numbers, jobs, strict=True)
         ]
     if tx.anyone_asleep:
         for job, answer in zip(jobs, answers, strict=True):
-            if answer.created and not job.awaits and stands_in_lane(job):
+            if answer.created and not job.awaits:
                 tx.join(job.lane, tx.due(job.delay))
     return answers
+
+
+def is_plain(job: NewJob) -> bool:
+    """Whether only its id may be there already, and it stands in no line."""
+    return job.unique_key is None and job.limits is None and job.fairness_key is None
+
+
+def insert(tx: Transaction, jobs: Sequence[NewJob], numbers: Sequence[int]) -> int:
+    """Insert jobs of which only an id may be there already; gives how many were not."""
+    if list(map(options_of, jobs)).count(NO_OPTIONS) == len(jobs):
+        return insert_plain(tx, jobs, numbers)
+    rows = [
+        (
+            *plain_row(job, number, tx.due(0 if job.awaits else job.delay), tx.now),
+            *simple_row(job, tx.now),
+        )
+        for number, job in zip(numbers, jobs, strict=True)
+    ]
+    return tx.db.executemany(_INSERT_SIMPLE, rows).rowcount
+
+
+def simple_row(job: NewJob, now: float) -> tuple[object, ...]:
+    """Those of a job's options that need no look at other jobs."""
+    expires_at = None if job.expires is None else now + job.expires
+    gather = (job.awaits, job.gather, job.gather_index, job.return_exceptions)
+    return (expires_at, job.unique_in, *gather, job.keep)
 
 
 def are_alike(jobs: Sequence[NewJob]) -> bool:
@@ -132,45 +157,12 @@ def are_alike(jobs: Sequence[NewJob]) -> bool:
     return True
 
 
-class MayStandInLine(Protocol):
-    """What may name limits, or have a fairness key."""
-
-    @property
-    def limits(self) -> str | None:
-        """The limits that it names."""
-
-    @property
-    def fairness_key(self) -> str | None:
-        """Its fairness key."""
-
-
-def stands_in_lane(job: MayStandInLine) -> bool:
-    """Whether it stands in its lane itself, and in no line of it."""
-    return job.limits is None and job.fairness_key is None
-
-
-def insert(tx: Transaction, jobs: Sequence[NewJob], numbers: Sequence[int]) -> int:
-    """Insert the jobs that are not there yet where they stand; gives how many those were."""
-    if list(map(options_of, jobs)).count(NO_OPTIONS) == len(jobs):
-        inserted = insert_plain(tx, jobs, numbers)
-    else:
-        free_lent_keys(tx, jobs)
-        rows = [
-            (*row_of(tx, job, number), *options_row(job, tx.now))
-            for number, job in zip(numbers, jobs, strict=True)
-        ]
-        inserted = tx.db.executemany(_INSERT, rows).rowcount
-    tx.db.execute(_JOIN_LANES, (numbers[0], numbers[-1]))
-    if not all(map(stands_in_lane, jobs)):
-        stand_in_lines(tx, numbers)
-    if any(job.awaits for job in jobs):
-        hold(tx, numbers[0], numbers[-1])
-    return inserted
-
-
 def insert_plain(tx: Transaction, jobs: Sequence[NewJob], numbers: Sequence[int]) -> int:
     """Insert the jobs, which have no options, into their table alone."""
-    rows = [row_of(tx, job, number) for number, job in zip(numbers, jobs, strict=True)]
+    rows = [
+        plain_row(job, number, tx.due(job.delay), tx.now)
+        for number, job in zip(numbers, jobs, strict=True)
+    ]
     return tx.db.executemany(_INSERT_PLAIN, rows).rowcount
 
 
@@ -204,63 +196,3 @@ def insert_alike(tx: Transaction, jobs: Sequence[NewJob], numbers: Sequence[int]
     lane = (first.queue, first.region, int(first.priority))
     tx.db.execute(_JOIN_LANE, (*lane, due, due > tx.now, numbers[0], numbers[-1]))
     return inserted
-
-
-def row_of(tx: Transaction, job: NewJob, number: int) -> Row:
-    """The job without its options; one that awaits others is due only when they have arrived."""
-    return plain_row(job, number, tx.now if job.awaits else tx.due(job.delay), tx.now)
-
-
-def hold(tx: Transaction, first: int, last: int) -> None:
-    """Hold new jobs of these numbers that await others until those have arrived."""
-    tx.db.execute(_HOLD, (first, last))
-
-
-def existing(tx: Transaction, job: NewJob, number: int) -> Enqueued:
-    """The stored job that this one repeats; `number` is what this one would have had."""
-    if tx.db.execute(_IS_STORED, (job.id, number)).fetchone():
-        return Enqueued(job.id, created=False)
-    holder = unique_holder(tx, job.key_queue, job.unique_key)
-    if holder is not None and takes_over(holder, job):
-        debounce(tx, holder, job, number)
-    return Enqueued(holder or job.id, created=False)
-
-
-def unique_holder(tx: Transaction, queue: str, key: str | None) -> str | None:
-    """The id of the job that has the unique key."""
-    row = tx.db.execute(_UNIQUE_HOLDER, (queue, key)).fetchone()
-    return None if row is None else row[0]
-
-
-class Keyed(Protocol):
-    """What may have a unique key."""
-
-    @property
-    def key_queue(self) -> str:
-        """The queue of the key."""
-
-    @property
-    def unique_key(self) -> str | None:
-        """The key."""
-
-
-def free_lent_keys(tx: Transaction, jobs: Sequence[Keyed]) -> None:
-    """Release unique keys of these jobs that other jobs still have and no longer hold."""
-    keys = [(job.key_queue, job.unique_key, tx.now) for job in jobs if job.unique_key is not None]
-    tx.db.executemany(_FREE_LENT_KEY, keys)
-
-
-def debounce(tx: Transaction, holder: str, job: NewJob, sequence: int) -> None:
-    """Replace the call of a debounced job that has not started by a later one, and postpone it."""
-    row = tx.db.execute(_DEBOUNCED, (holder,)).fetchone()
-    if row is None:
-        return
-    number, until, stands_in_lane, *lane = row
-    tx.db.execute(_CALL_ANEW, (job.task, bytearray(job.body), number))
-    tx.keep_number(sequence)
-    due = debounced_due(tx.now, job.delay, until)
-    leave_lane(tx, number)
-    tx.db.execute(_PUT_OFF, (due, sequence, due > tx.now, number))
-    join_lanes(tx, [number])
-    if stands_in_lane:
-        tx.join(Lane(*lane), due)

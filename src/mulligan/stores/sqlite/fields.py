@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from mulligan.core.checks import rounded
 from mulligan.core.fields import JOB, NEW_JOB, OPTIONS, Field, fields_of, names_of
-from mulligan.core.job import Attempt, Claim, Job, NewJob, adopted_token, first_token
+from mulligan.core.job import Attempt, Claim, Job, NewJob, first_token
 from mulligan.core.lane import Lane
 from mulligan.core.worker import Worker
 
@@ -43,23 +42,15 @@ MADE = (
     *("number", "scope", "lane_priority", "due", "sequence", "delayed", "token", "created_at"),
     *("priority", "body"),
 )
-MADE_OPTIONS = ("expires_at", "key_queue", "debounce_until", "unique_until")
 # What is kept as it was said; durations are not, but the times that they make.
 SAID = tuple(
     field.name
     for field in fields_of(NEW_JOB)
     if not field.option and field.kind != "seconds" and field.name not in MADE
 )
-SAID_OPTIONS = tuple(
-    field.name
-    for field in fields_of(NEW_JOB)
-    if field.option and field.kind != "seconds" and field.kept
-)
 PLAIN_COLUMNS = (*MADE, *SAID)
-NEW_COLUMNS = (*PLAIN_COLUMNS, *MADE_OPTIONS, *SAID_OPTIONS)
 
 said_of = attrgetter(*SAID)
-said_options_of = attrgetter(*SAID_OPTIONS)
 options_of = attrgetter(*OPTIONS)
 DEFAULTS = {field.name: field.default for field in fields_of(NEW_JOB)}
 NO_OPTIONS = tuple(DEFAULTS[name] for name in OPTIONS)
@@ -74,15 +65,6 @@ def plain_row(job: NewJob, number: int, due: float, now: float) -> Row:
         priority, bytearray(job.body), *said_of(job),
     )
     # fmt: on
-
-
-def options_row(job: NewJob, now: float) -> Row:
-    """The columns that only some jobs set."""
-    expires_at = None if job.expires is None else now + job.expires
-    key_queue = None if job.unique_key is None else job.key_queue
-    debounce_until = None if job.debounce_max is None else rounded(now + job.debounce_max)
-    unique_until = None if job.unique_for is None else rounded(now + job.unique_for)
-    return (expires_at, key_queue, debounce_until, unique_until, *said_options_of(job))
 
 
 # The columns in which jobs that are alike differ; in all others they are the same.
@@ -103,36 +85,6 @@ def shared_row(job: NewJob, due: float, now: float, tokens_per_life: int) -> Row
     priority = int(job.priority)
     made = (job.region, priority, due, due > now, tokens_per_life, now, priority)
     return (*made, *said_alike_of(job))
-
-
-# -- a job of another store is written ---------------------------------------------------------
-
-MADE_ADOPTED = ("number", "due", "sequence", "delayed", "token", "key_queue")
-# What other tables say, or what a job that is pending here does not have.
-ELSEWHERE = {
-    *("status", "waits_for", "worker", "worker_region", "ended_at", "result", "cancel_reason"),
-    "last_failure_reason",
-}
-KEPT_ADOPTED = tuple(
-    name for name in names_of(JOB) if name not in ELSEWHERE and name not in MADE_ADOPTED
-)
-ADOPTED_COLUMNS = (*MADE_ADOPTED, *KEPT_ADOPTED)
-
-kept_adopted_of = attrgetter(*KEPT_ADOPTED)
-
-
-def adopted_row(job: Job, number: int, now: float, *, keyless: bool) -> Row:
-    """The job as its table keeps it; only one that stands in a lane has a sequence.
-
-    It does not have its unique key if it is `keyless`.
-    """
-    failed = job.status == "failed"
-    stands = not failed and not job.awaits
-    due = rounded(job.due) if stands else job.due
-    key_queue = None if failed or keyless or job.unique_key is None else job.key_queue
-    token = adopted_token(number, job.token)
-    made = (number, due, number if stands else 0, stands and due > now, token, key_queue)
-    return (*made, *kept_adopted_of(job))
 
 
 # -- a claim is read ---------------------------------------------------------------------------

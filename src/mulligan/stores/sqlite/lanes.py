@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 
 from mulligan.core.checks import rounded
-from mulligan.core.job import EXPIRED, Claim
+from mulligan.core.job import Claim
 from mulligan.core.lane import Lane
 from mulligan.core.limits import FOREVER
 from mulligan.core.lines import (
@@ -21,12 +21,12 @@ from mulligan.core.lines import (
 )
 from mulligan.core.plan import ClaimPlan, Group, Limit, Source
 from mulligan.core.worker import Worker
+from mulligan.stores.rules.end import expire, tell_expired
 from mulligan.stores.sqlite.fields import CLAIMED, CLAIMED_LIST, WALKED, Row, as_json, claims_of
-from mulligan.stores.sqlite.gather import member_of, miss
 from mulligan.stores.sqlite.limits import Limits
 from mulligan.stores.sqlite.lines import LineBook, lined_lanes, text_of
+from mulligan.stores.sqlite.rows import apply
 from mulligan.stores.sqlite.runs import Bounds, of_keys, of_line, take_turns
-from mulligan.stores.sqlite.stand import cancel_stored
 from mulligan.stores.sqlite.statements import load
 from mulligan.stores.sqlite.transaction import Transaction
 
@@ -302,14 +302,12 @@ class Lanes:
 
     def tell_awaiting(self) -> None:
         """Tell those that await what was found expired, now that the walk is over."""
-        for job in self._expired:
-            member = member_of(self._tx, job)
-            if member is not None:
-                miss(self._tx, member, EXPIRED, ran=False)
+        if self._expired:
+            apply(self._tx, tell_expired, self._expired)
 
     def _expire(self, row: Row) -> None:
         """End the job."""
-        cancel_stored(self._tx, row[NUMBER], EXPIRED, outdated=False)
+        apply(self._tx, expire, row[ID])
         self._expired.append(row[ID])
 
     def room(self, limit: Limit) -> int:

@@ -15,7 +15,6 @@ _PERMITS_OF = SQL["permits_of"]
 _FREE = SQL["free"]
 _USED = SQL["used"]
 _CHARGE = SQL["charge"]
-_HELD_BY_JOB = SQL["held_by_job"]
 _STARTS = SQL["starts"]
 _COUNT_START = SQL["count_start"]
 _PRUNE_STARTS = SQL["prune_starts"]
@@ -110,12 +109,6 @@ class Held(NamedTuple):
     limits: str | None
     started_at: float
     refunded: bool = False
-
-
-def held_by(tx: Transaction, job: str) -> Held | None:
-    """What the job holds, if it runs."""
-    row = tx.db.execute(_HELD_BY_JOB, (job,)).fetchone()
-    return None if row is None else Held(job, *row)
 
 
 def release(tx: Transaction, jobs: Sequence[Held]) -> None:

@@ -6,40 +6,26 @@ Facts are what plans are made from: queues, regions, what is counted there, brea
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import NamedTuple
 
-from mulligan.core.checks import rounded
 from mulligan.core.counts import Count, Counts
 from mulligan.core.facts import Facts, QueueSettings, Region, read_settings
 from mulligan.core.health import CLOSED, SLOT, Breaker, Health, changes_plans, first_slot
-from mulligan.core.job import ENDED, EXPIRED, Adopted, Status, adopted_token
-from mulligan.core.lane import Lane
-from mulligan.core.settings import check_batch
-from mulligan.stores.sqlite import record
-from mulligan.stores.sqlite.commit import add_history
-from mulligan.stores.sqlite.enqueue import free_lent_keys, hold, unique_holder
-from mulligan.stores.sqlite.fields import ADOPTED_COLUMNS, adopted_row, as_json, listed, marks
-from mulligan.stores.sqlite.gather import Member, keep_arrived, miss, purge_awaited, withdraw
-from mulligan.stores.sqlite.limits import held_by, prune_states, release
+from mulligan.core.job import EXPIRED
+from mulligan.stores.rules import operate as rules
+from mulligan.stores.sqlite.fields import as_json
+from mulligan.stores.sqlite.limits import prune_states
 from mulligan.stores.sqlite.read import ended_groups
-from mulligan.stores.sqlite.stand import cancel_stored, join_lanes
+from mulligan.stores.sqlite.rows import apply, delete
 from mulligan.stores.sqlite.statements import load
-from mulligan.stores.sqlite.transaction import Transaction, leave_ended
+from mulligan.stores.sqlite.transaction import Transaction
 
-SQL = load("operate", adopted_columns=listed(ADOPTED_COLUMNS), adopted_marks=marks(ADOPTED_COLUMNS))
-_STATE = SQL["state"]
-_REPLAY = SQL["replay"]
-_DELETE = SQL["delete"]
-_DELETE_ATTEMPTS = SQL["delete_attempts"]
-_DELETE_ARRIVALS = SQL["delete_arrivals"]
+SQL = load("operate")
 _EXPIRED = SQL["expired"]
 _PRUNE = SQL["prune"]
 _PRUNE_KEPT = SQL["prune_kept"]
 _PRUNE_NOTES = SQL["prune_notes"]
 _PRUNE_COUNTS = SQL["prune_counts"]
 _PRUNE_WORKERS = SQL["prune_workers"]
-_ADOPT = SQL["adopt"]
-_ADOPT_FAILED = SQL["adopt_failed"]
 _KEEP_NOTE = SQL["keep_note"]
 _FORGET_NOTE = SQL["forget_note"]
 _LIST_NOTES = SQL["list_notes"]
@@ -63,115 +49,11 @@ KEEP_DEAD_WORKERS = 86_400.0
 Where = tuple[str, str]
 
 
-class State(NamedTuple):
-    """What an operation reads of a job before it changes it."""
-
-    number: int
-    status: Status
-    queue: str
-    region: str
-    priority: int
-    key_queue: str
-    unique_key: str | None
-    stands_in_lane: int
-    gather: str | None
-    awaits: int
-    debounce_until: float | None
-    gather_index: int
-    retry_count: int
-    last_failure_reason: str | None
-
-
-def as_member(job: str, state: State) -> Member:
-    """The job as one that another may await."""
-    return Member(job, state.gather, state.gather_index, state.retry_count)
-
-
-def state_of(tx: Transaction, job: str) -> State | None:
-    """The state of the job now, with the changes that this transaction has made."""
-    row = tx.db.execute(_STATE, (job,)).fetchone()
-    return None if row is None else State(*row)
-
-
-def replay(tx: Transaction, jobs: Sequence[str], *, from_start: bool) -> list[bool]:
-    """Make failed jobs pending again, unless another job has their unique key now."""
-    check_batch(len(jobs))
-    first = tx.reserve(len(jobs))
-    return [replay_one(tx, job, first + i, from_start=from_start) for i, job in enumerate(jobs)]
-
-
-def replay_one(tx: Transaction, job: str, sequence: int, *, from_start: bool) -> bool:
-    """Let the job join its first lane again, if it failed."""
-    state = state_of(tx, job)
-    if state is None or state.status != "failed":
-        return False
-    if state.unique_key is not None and state.debounce_until is None:
-        free_lent_keys(tx, [state])
-        if unique_holder(tx, state.key_queue, state.unique_key) not in (None, job):
-            return False
-    leave_ended(tx, state.number)
-    if from_start:
-        record.drop(tx, job)
-    withdraw(tx, as_member(job, state))
-    tx.db.execute(_REPLAY, (tx.now, sequence, state.number))
-    join_lanes(tx, [state.number])
-    if state.stands_in_lane:
-        tx.join(Lane(state.queue, state.region, state.priority), tx.now)
-    return True
-
-
-def cancel(tx: Transaction, jobs: Sequence[str], reason: str) -> list[bool]:
-    """End jobs that have not ended; the lease of a running one becomes stale."""
-    check_batch(len(jobs))
-    return [cancel_one(tx, job, reason) for job in jobs]
-
-
-def cancel_one(tx: Transaction, job: str, reason: str) -> bool:
-    """End the job and those that await it, and let go of what it held."""
-    state = state_of(tx, job)
-    if state is None or state.status in ENDED:
-        return False
-    held = held_by(tx, job)
-    cancel_stored(tx, state.number, reason, outdated=True)
-    if held is not None:
-        release(tx, [held])
-    miss(tx, as_member(job, state), reason, ran=held is not None)
-    return True
-
-
-def purge(tx: Transaction, jobs: Sequence[str]) -> list[bool]:
-    """Delete jobs that have ended, with their history."""
-    check_batch(len(jobs))
-    return [purge_one(tx, job) for job in jobs]
-
-
-def purge_one(tx: Transaction, job: str) -> bool:
-    """Delete the job; one that failed can no longer be replayed, and so will never arrive."""
-    state = state_of(tx, job)
-    if state is None or state.status not in ENDED:
-        return False
-    leave_ended(tx, state.number)
-    delete(tx, [state.number])
-    if state.status == "failed":
-        purge_awaited(tx, as_member(job, state), state.last_failure_reason)
-    return True
-
-
-def delete(tx: Transaction, numbers: Sequence[int]) -> None:
-    """Delete the jobs, and what was kept beside them."""
-    if numbers:
-        tx.reserve(0)  # no other job is to have the number of one that is gone
-        jobs = as_json([job for (job,) in tx.db.execute(_DELETE, (as_json(numbers),))])
-        tx.db.execute(_DELETE_ATTEMPTS, (jobs,))
-        tx.db.execute(_DELETE_ARRIVALS, (jobs,))
-        record.delete(tx, jobs)
-
-
 def promote(tx: Transaction, limit: int) -> int:
     """End jobs that expired before they could start; lanes need no other care."""
     ended = 0
     while ended < limit and (firsts := tx.db.execute(_EXPIRED, (tx.now, tx.now)).fetchall()):
-        cancel_one(tx, min(firsts)[2], EXPIRED)
+        apply(tx, rules.cancel, [min(firsts)[2]], EXPIRED)
         ended += 1
     return ended
 
@@ -194,37 +76,6 @@ def prune(tx: Transaction, keep_done: float, limit: int) -> int:
     tx.db.execute(_PRUNE_COUNTS, (first_slot(tx.now, CLOSED),))
     tx.db.execute(_PRUNE_WORKERS, (tx.now - KEEP_DEAD_WORKERS,))
     return len(gone)
-
-
-def adopt(tx: Transaction, jobs: Sequence[Adopted]) -> list[bool]:
-    """Store each job unless its id or unique key is taken; a running one is pending here."""
-    check_batch(len(jobs))
-    first = tx.reserve(len(jobs))
-    return [adopt_one(tx, each, first + i) for i, each in enumerate(jobs)]
-
-
-def adopt_one(tx: Transaction, adopted: Adopted, number: int) -> bool:
-    """Store the job with its history and what has arrived at it."""
-    job, history, arrived, records = adopted
-    free_lent_keys(tx, [job])
-    # A debounced job does not need its key: none is lost because another has it.
-    keyless = job.debounce_until is not None and bool(
-        unique_holder(tx, job.key_queue, job.unique_key)
-    )
-    if not tx.db.execute(_ADOPT, adopted_row(job, number, tx.now, keyless=keyless)).rowcount:
-        return False
-    add_history(tx, job.id, history)
-    keep_arrived(tx, job.id, arrived.items())
-    record.take_over(tx, job, adopted_token(number, job.token), records)
-    if job.status == "failed":
-        tx.db.execute(_ADOPT_FAILED, (job.ended_at, number))
-    elif job.awaits:
-        hold(tx, number, number)
-    else:
-        join_lanes(tx, [number])
-        if job.limits is None and job.fairness_key is None:
-            tx.join(job.lane, rounded(job.due))
-    return True
 
 
 def note(tx: Transaction, key: str, value: bytes | None, keep: float) -> None:

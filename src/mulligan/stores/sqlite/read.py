@@ -11,6 +11,7 @@ from mulligan.core.errors import UNREADABLE, UnknownJobError
 from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import Lane
 from mulligan.core.page import Page, Selection, cursor_number
+from mulligan.core.record import Record, kind_of
 from mulligan.core.settings import HISTORY_LIMIT, check_batch
 from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import Worker, WorkerView
@@ -44,6 +45,8 @@ _ENDED_GROUP = SQL["ended_group"]
 _DEPTH = SQL["depth"]
 _AHEAD = SQL["ahead"]
 _TAIL = SQL["tail"]
+_RECORDS = SQL["records"]
+_SCHEDULES = SQL["schedules"]
 
 TOP = 2**63 - 1
 # So many lanes are counted one by one; of more, every job is looked at.
@@ -231,3 +234,17 @@ def tail(tx: Transaction, lane: Lane, due: float) -> str | None:
     """The last job in the lane that was due by then."""
     row = tx.db.execute(_TAIL, lane._asdict() | {"due": due}).fetchone()
     return None if row is None else row[0]
+
+
+def records(tx: Transaction, job: str, most: int | None) -> list[Record]:
+    """What the job has recorded, oldest first."""
+    found = tx.db.execute(_RECORDS, {"job": job, "most": most})
+    return [
+        Record(kind_of(key)[0], number, value, kind_of(key)[1], token, at, size)
+        for key, token, number, at, value, size in found
+    ]
+
+
+def schedules(tx: Transaction) -> dict[str, bytes]:
+    """The records of schedules by name."""
+    return {name: record.encode() for name, record in tx.db.execute(_SCHEDULES)}

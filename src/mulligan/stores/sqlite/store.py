@@ -5,31 +5,32 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 from mulligan.core.answers import Beat, Claimed
 from mulligan.core.counts import Count, Counts
 from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.finding import Finding
 from mulligan.core.health import Breaker, Health
-from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob, Status
+from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob, Status
 from mulligan.core.lane import Lane
 from mulligan.core.limits import KeyView, Limit, LimitView
 from mulligan.core.outcome import Done, Outcome, Verdict
 from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
-from mulligan.core.record import Record, Recording, RecordVerdict
-from mulligan.core.reschedule import Reschedule
+from mulligan.core.record import Record
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batches_of
-from mulligan.stores.sqlite import named_limits, operate, read, record, schedules, wakeup, workers
+from mulligan.stores.rules.store import Rule, RuleStore
+from mulligan.stores.sqlite import named_limits, operate, read, wakeup, workers
 from mulligan.stores.sqlite.claim import claim
 from mulligan.stores.sqlite.clock import ClockGuard
 from mulligan.stores.sqlite.commit import commit, commit_within
 from mulligan.stores.sqlite.connection import Work
 from mulligan.stores.sqlite.doctor import examine
 from mulligan.stores.sqlite.enqueue import enqueue
+from mulligan.stores.sqlite.rows import apply
 from mulligan.stores.sqlite.runner import Runner
 from mulligan.stores.sqlite.sockets import WakeSocket, is_any_worker_alive
 from mulligan.stores.sqlite.transaction import Ended, Transaction, WakeUp, WorkError
@@ -42,7 +43,10 @@ from mulligan.stores.watches import Tell, Watch
 LOOK_EVERY = 0.25
 
 
-class SqliteStore:
+T = TypeVar("T")
+
+
+class SqliteStore(RuleStore):
     """One file, many processes; `clock` may be injected.
 
     A clock that is injected is trusted, unless `monotonic` is given to compare it with.
@@ -85,6 +89,10 @@ class SqliteStore:
         await self._runner.close()
         self._socket.close()
         self._watchers.close()
+
+    async def carry_out(self, rule: Rule[T], *args: Any, **options: Any) -> T:
+        answer: T = await self._runner.run(lambda tx: apply(tx, rule, *args, **options))
+        return answer
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         answers: list[Enqueued] = await self._runner.run(partial(enqueue, jobs=jobs))
@@ -144,11 +152,6 @@ class SqliteStore:
         else:
             return verdict
         raise error
-
-    async def record(self, recordings: Sequence[Recording]) -> list[RecordVerdict]:
-        work = partial(record.record, recordings=recordings)
-        verdicts: list[RecordVerdict] = await self._runner.run(work)
-        return verdicts
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         work = partial(workers.beat, worker=worker, holding=holding)
@@ -239,13 +242,9 @@ class SqliteStore:
         found: dict[str, bytes] = await self._runner.run(work, writes=False)
         return found
 
-    async def reschedule(self, change: Reschedule) -> bool:
-        done: bool = await self._runner.run(partial(schedules.reschedule, change=change))
-        return done
-
     async def schedules(self) -> dict[str, bytes]:
         records: dict[str, bytes]
-        records = await self._runner.run(schedules.schedules, writes=False)
+        records = await self._runner.run(read.schedules, writes=False)
         return records
 
     async def get(self, job: str) -> Job | None:
@@ -267,7 +266,7 @@ class SqliteStore:
         return found
 
     async def records(self, job: str, most: int | None = None) -> list[Record]:
-        work = partial(record.records, job=job, most=most)
+        work = partial(read.records, job=job, most=most)
         found: list[Record] = await self._runner.run(work, writes=False)
         return found
 
@@ -335,21 +334,3 @@ class SqliteStore:
 
     async def spend(self, name: str, cost: int) -> None:
         await self._runner.run(partial(named_limits.spend, name=name, cost=cost))
-
-    async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
-        work = partial(operate.replay, jobs=jobs, from_start=from_start)
-        answers: list[bool] = await self._runner.run(work)
-        return answers
-
-    async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:
-        work = partial(operate.cancel, jobs=jobs, reason=reason)
-        answers: list[bool] = await self._runner.run(work)
-        return answers
-
-    async def adopt(self, jobs: Sequence[Adopted]) -> list[bool]:
-        answers: list[bool] = await self._runner.run(partial(operate.adopt, jobs=jobs))
-        return answers
-
-    async def purge(self, jobs: Sequence[str]) -> list[bool]:
-        answers: list[bool] = await self._runner.run(partial(operate.purge, jobs=jobs))
-        return answers

@@ -32,7 +32,6 @@ _KEEP_NUMBER = SQL["keep_number"]
 _ANYONE_ASLEEP = SQL["anyone_asleep"]
 _NEXT_EPOCH = SQL["next_epoch"]
 _LEAVE_RUNNING = SQL["leave_running"]
-_LEAVE_ENDED = SQL["leave_ended"]
 _ANY_UNIQUE_KEY = SQL["any_unique_key"]
 _FREE_UNIQUE_KEYS = SQL["free_unique_keys"]
 _RENEW = SQL["renew"]
@@ -210,11 +209,6 @@ def close(tx: Transaction, numbers: Sequence[int]) -> None:
     tx.ended += numbers
     if numbers and tx.db.execute(_ANY_UNIQUE_KEY).fetchone()[0]:
         tx.db.execute(_FREE_UNIQUE_KEYS, (as_json(numbers), tx.now))
-
-
-def leave_ended(tx: Transaction, number: int) -> None:
-    """A job that has ended is replayed or deleted."""
-    tx.db.execute(_LEAVE_ENDED, (number,))
 
 
 def has_no_next(error: StoreError) -> bool:

@@ -22,15 +22,6 @@ SELECT count(*) FROM permit WHERE key = ?
 -- ?1 key, ?2 job
 INSERT INTO permit (key, job) VALUES (?, ?) ON CONFLICT DO NOTHING
 
--- name: held_by_job
--- ?1 id
--- gives (limits of which it holds permits, started_at); no row if it does not run. Who reclaimed it
--- holds none.
-SELECT running.limits, running.started_at
-FROM job
-CROSS JOIN running ON running.number = job.number
-WHERE job.id = ?
-
 -- name: starts
 -- ?1 key, ?2 since
 -- gives (when, how many) of starts after that, in order

@@ -1,38 +1,5 @@
 -- What operators and housekeeping do, what plans are made from, and what is counted.
 
--- name: state
--- ?1 id
--- gives the state of the job; no row if it is not stored
-SELECT
-    number, status, queue, region, priority, coalesce(unique_in, queue), unique_key,
-    limits IS NULL AND fairness_key IS NULL, gather, awaits, debounce_until, gather_index,
-    retry_count, last_failure_reason
-FROM jobs
-WHERE id = ?
-
--- name: replay
--- ?1 now, ?2 sequence, ?3 number
-UPDATE job
-SET retry_count = 0, snoozes = 0, trail = '', replay = replay + 1, delayed = 0, scope = region,
-    lane_priority = priority, due = ?, sequence = ?,
-    key_queue = CASE
-        WHEN unique_key IS NOT NULL AND debounce_until IS NULL THEN coalesce(unique_in, queue)
-    END
-WHERE number = ?
-
--- name: delete
--- ?1 numbers, a JSON array
--- gives the ids that were deleted
-DELETE FROM job WHERE number IN (SELECT value FROM json_each(?)) RETURNING id
-
--- name: delete_attempts
--- ?1 jobs, a JSON array
-DELETE FROM attempt WHERE job IN (SELECT value FROM json_each(?))
-
--- name: delete_arrivals
--- ?1 gathering jobs, a JSON array
-DELETE FROM arrival WHERE job IN (SELECT value FROM json_each(?))
-
 -- name: expired
 -- ?1 and ?2 now
 -- gives (expires_at, number, id) of the first job to have expired in a lane, and held back from one
@@ -87,16 +54,6 @@ DELETE FROM recent_count WHERE slot < ?
 -- A worker that holds jobs is kept until they are reclaimed.
 DELETE FROM worker
 WHERE beat_at < ? AND NOT EXISTS (SELECT 1 FROM running WHERE running.worker = worker.id)
-
--- name: adopt
--- {adopted_columns} of a job of another store
--- A job that is there before it, by id or unique key, stays as it is.
-INSERT INTO job ({adopted_columns}) VALUES ({adopted_marks}) ON CONFLICT DO NOTHING
-
--- name: adopt_failed
--- ?1 ended_at, ?2 number
-INSERT INTO ended (number, queue, status, ended_at, token)
-SELECT number, queue, 'failed', ?, token FROM job WHERE number = ?
 
 -- name: keep_note
 -- ?1 key, ?2 value, ?3 until

@@ -247,3 +247,20 @@ FROM (
 CROSS JOIN job ON job.number = last.number
 ORDER BY last.due DESC, last.sequence DESC
 LIMIT 1
+
+-- name: records
+-- :job, and the length of the longest step or checkpoint to give (:most), or NULL
+-- gives (key, token, number, at, value or NULL, its length), oldest first
+SELECT
+    key, token, number, at,
+    CASE WHEN :most IS NULL OR length(value) <= :most
+              OR NOT (key = 'checkpoint' OR key GLOB 'step:*')
+         THEN value END,
+    length(value)
+FROM recorded
+WHERE job = :job
+ORDER BY token, number, key
+
+-- name: schedules
+-- gives (name, record) of every schedule
+SELECT name, record FROM schedule ORDER BY name

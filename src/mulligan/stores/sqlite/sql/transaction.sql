@@ -40,10 +40,6 @@ ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1
 -- ?1 numbers, a JSON array
 DELETE FROM running WHERE number IN (SELECT value FROM json_each(?))
 
--- name: leave_ended
--- ?1 number
-DELETE FROM ended WHERE number = ?
-
 -- name: any_unique_key
 -- gives 1 if any job has a unique key and has not ended
 SELECT EXISTS (SELECT 1 FROM job WHERE key_queue IS NOT NULL)
