@@ -285,6 +285,17 @@ async def test_an_adopted_gather_knows_what_has_ended(store, clock):
     assert names(await claim(store, ELSEWHERE)) == ["all"]
 
 
+async def test_a_replayed_member_whose_failure_never_arrived_withdraws_nothing(store, clock):
+    other = MemoryStore(clock=clock)
+    [one] = await begin(other, job("m0", gather="all"))
+    await other.commit([dead(one, "no route")])
+    await store.enqueue([gathering(2)])
+    assert await store.adopt(await adopted_from(other, "m0")) == [True]
+    assert await store.replay(["m0"]) == [True]
+    assert await counts(store, 2) == (0, 0, 0, 2)
+    assert (await store.get("all")).awaits == 2
+
+
 async def test_a_cancelled_gather_counts_no_more(store):
     one, _two = await gathered(store, 2)
     await store.cancel(["all"], "enough")

@@ -1,5 +1,7 @@
 """Carries out consequences by rules, for stores that do so in the same transaction."""
 
+from typing import assert_never
+
 from mulligan.stores.rules import gather
 from mulligan.stores.rules.consequence import (
     Arrived,
@@ -26,3 +28,5 @@ async def carry_out(tx: Tx, consequence: Consequence) -> None:
             await gather.member_purged(tx, consequence)
         case Withdrawn():
             await gather.withdraw(tx, consequence)
+        case _:
+            assert_never(consequence)

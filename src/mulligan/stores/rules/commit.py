@@ -1,6 +1,7 @@
 """Writes outcomes: what becomes of a job, what follows it, and which job gathers it."""
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from msgspec.structs import replace
 
@@ -91,6 +92,8 @@ async def write(tx: Tx, row: Row, outcome: Outcome) -> None:
             row.cancel_reason = reason
             end(tx, row, "cancelled")
             await tell_gathering(tx, row, ran=True)
+        case _:
+            assert_never(outcome)
 
 
 async def arrive(tx: Tx, row: Row, how: str, value: bytes | None) -> None:

@@ -1,5 +1,6 @@
 """The operations of the contract that are rules: a store provides `carry_out`."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -12,12 +13,12 @@ T = TypeVar("T")
 Rule = Callable[..., Coroutine[Any, Any, T]]
 
 
-class RuleStore:
+class RuleStore(ABC):
     """Operations that are the same on every store that carries out rules."""
 
+    @abstractmethod
     async def carry_out(self, rule: Rule[T], *args: Any, **options: Any) -> T:
         """Run a rule in a transaction of this store, and return its answer."""
-        raise NotImplementedError
 
     async def record(self, recordings: Sequence[Recording]) -> list[RecordVerdict]:
         return await self.carry_out(record.record, recordings)
