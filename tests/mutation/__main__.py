@@ -1,6 +1,6 @@
 """`python -m tests.mutation --module core/decide.py --sample 100 --seed 1`: does a test notice?
 
-Changes one thing at a time in the core and in the memory store, and runs the tests that reach it.
+Changes one thing at a time in the core, the rules and the memory store, and runs the tests that reach it.
 Says which changes no test noticed; exit code 1 if fewer were noticed than `--at-least` asks for.
 """
 # ruff: noqa: T201 - a command-line tool speaks by printing
@@ -26,6 +26,7 @@ ROOT = Path(mulligan.__file__).parent
 PACKAGES = {
     "core": ("tests/core",),
     "stores/memory": ("tests/contract", "tests/stores/memory"),
+    "stores/rules": ("tests/contract", "tests/stores/memory", "tests/stores/rules"),
 }
 # The memory store is what others are compared with, so that comparing it says nothing about it.
 LEFT_OUT = "tests/contract/test_against_memory.py"
