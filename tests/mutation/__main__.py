@@ -1,6 +1,7 @@
 """`python -m tests.mutation --module core/decide.py --sample 100 --seed 1`: does a test notice?
 
-Changes one thing at a time in the core, the rules and the memory store, and runs the tests that reach it.
+Changes one thing at a time in the core, the rules and the memory store, and runs the tests that
+reach it.
 Says which changes no test noticed; exit code 1 if fewer were noticed than `--at-least` asks for.
 """
 # ruff: noqa: T201 - a command-line tool speaks by printing
