@@ -1,8 +1,9 @@
-"""The two example clients do real work against a real server."""
+"""Clients do real work against a real server: the two examples, and those of generators."""
 
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,6 +83,101 @@ def gone(api: httpx.Client) -> bool:
     """Whether every worker has left."""
     workers = api.get("/api/workers").json()["workers"]
     return not [each for each in workers if each["queues"]]
+
+
+# Generators of clients, which read the API's description.
+PYTHON_GENERATOR = ("openapi-python-client==0.29.1", "ruff")
+NODE_GENERATOR = ("openapi-typescript@7.13.0", "typescript@5.9.3")
+# What a program does with the generated client of Python.
+PROGRAM = """
+import sys
+from made import AuthenticatedClient
+from made.api.operate import enqueue
+from made.api.read import get_job, list_jobs, overview, queues
+from made.models import Enqueue, Exponential, Limits, Retry
+
+client = AuthenticatedClient(base_url=sys.argv[1], token=sys.argv[2])
+limits = Limits()
+limits["provider"] = 2
+retry = Retry(max_retries=2, backoff=Exponential(type_="exponential", base=1.0))
+asked = Enqueue("shout", args=["hello"], queue="work", retry=retry, limits=limits)
+made = enqueue.sync(client=client, body=asked)
+job = get_job.sync(made.id, client=client)
+assert (job.status.value, job.body["args"]) == ("pending", ["hello"]), job
+assert [each.id for each in list_jobs.sync(client=client).jobs] == [made.id]
+assert queues.sync(client=client).queues["work"].fresh == 1
+assert overview.sync(client=client).queues["work"].fresh == 1
+refused = get_job.sync("nobody", client=client)
+assert (refused.status, "nobody" in refused.detail) == (404, True), refused
+"""
+# What a program says with the types of openapi-typescript; tsc must find the last line wrong.
+TYPED = """
+import type { components, operations } from "./made";
+type Job = components["schemas"]["JobView"];
+export const status: Job["status"] = "pending";
+type Asked = components["schemas"]["Enqueue"];
+export const asked: Asked = { task: "shout", args: ["hello"], priority: 2 };
+type Query = operations["list_jobs"]["parameters"]["query"];
+export const query: Query = { limit: 10, status: "failed" };
+// @ts-expect-error no job has this status
+export const wrong: Job["status"] = "asleep";
+"""
+
+
+def run(*command: str, cwd: Path, **more: str) -> "subprocess.CompletedProcess[str]":
+    """The command, as it ended."""
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env=os.environ | more,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def installed(*command: str, cwd: Path) -> None:
+    """Install a generator; skips by name where that is not possible."""
+    if which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    done = run(*command, cwd=cwd)
+    if done.returncode:
+        pytest.skip(f"{command[-2]} cannot be installed: {done.stderr[-300:]}")
+
+
+@pytest.fixture
+def description(api, tmp_path) -> Path:
+    """The description of the API, as a file."""
+    file: Path = tmp_path / "openapi.json"
+    file.write_bytes(api.get("/api/openapi.json").raise_for_status().content)
+    return file
+
+
+def test_a_generator_makes_a_client_in_python_that_works(api, description, tmp_path):
+    run(sys.executable, "-m", "venv", "tools", cwd=tmp_path)
+    python = str(tmp_path / "tools/bin/python")
+    installed(python, "-m", "pip", "install", "-q", *PYTHON_GENERATOR, cwd=tmp_path)
+    options = ("--meta", "none", "--output-path", "made", "--fail-on-warning")
+    tool = ("openapi_python_client", "generate", "--path", str(description))
+    path = f"{tmp_path}/tools/bin:{os.environ['PATH']}"
+    done = run(python, "-m", *tool, *options, cwd=tmp_path, PATH=path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (tmp_path / "program.py").write_text(PROGRAM)
+    done = run(python, "program.py", str(api.base_url).rstrip("/"), TOKEN, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_generator_makes_types_in_typescript_that_hold(description, tmp_path):
+    installed("npm", "install", "--no-audit", "--no-fund", *NODE_GENERATOR, cwd=tmp_path)
+    tools = tmp_path / "node_modules/.bin"
+    generator = str(tools / "openapi-typescript")
+    done = run(generator, str(description), "-o", "made.ts", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (tmp_path / "program.ts").write_text(TYPED)
+    strict = ("--strict", "--noEmit", "--skipLibCheck", "program.ts")
+    done = run(str(tools / "tsc"), *strict, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.skipif(which("node") is None, reason="node is not installed")

@@ -1,9 +1,11 @@
 """One table: what is served is described, documented, and not more."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from msgspec.json import encode
 
 from mulligan.server.openapi import describe
 from mulligan.server.problems import KINDS
@@ -34,6 +36,51 @@ async def test_every_route_is_described(client, row):
     assert ("requestBody" in operation) == (row.method == "POST")
     names = {each["name"] for each in operation["parameters"] if each["in"] == "path"}
     assert names == set(re.findall(r"{(\w+)}", row.path))
+
+
+def parts(document, field=""):
+    """Every part of a document, with the field or parameter that holds it."""
+    if isinstance(document, list):
+        for each in document:
+            yield from parts(each, field)
+    elif isinstance(document, dict):
+        yield field, document
+        for name, value in document.items():
+            if name == "properties":
+                for inner, schema in value.items():
+                    yield from parts(schema, inner)
+            else:
+                yield from parts(value, document["name"] if "in" in document else field)
+
+
+def test_a_generator_finds_a_type_in_every_schema_and_each_only_once():
+    document = describe(ROUTES)
+    nameless: Counter[tuple[str, bytes]] = Counter()
+    for field, part in parts(document):
+        if part.get("type") == "array":
+            assert "items" in part, field
+        if "200" not in part:  # responses have a default of another kind
+            assert not isinstance(part.get("default"), dict | list), field
+        if "enum" in part:
+            kind = {"string": str, "integer": int}[part["type"]]
+            assert all(type(value) is kind for value in part["enum"]), field
+        anonymous = "title" not in part and (
+            part.get("type") == "object" or len(part.get("enum", ())) > 1
+        )
+        if anonymous:
+            nameless[field * (part["type"] == "object"), encode(part, order="sorted")] += 1
+    assert not [each for each, times in nameless.items() if times > 1]
+    references = {part["$ref"] for _, part in parts(document) if "$ref" in part}
+    known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+    assert references <= known
+
+
+def test_every_answer_is_described_in_words_of_its_own():
+    for path in describe(ROUTES)["paths"].values():
+        for operation in path.values():
+            words = operation["responses"]["200"]["description"]
+            assert len(words.split()) > 2, operation["operationId"]
+            assert "\n" not in words
 
 
 def test_nothing_but_the_table_is_described():

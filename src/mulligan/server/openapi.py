@@ -13,11 +13,11 @@ from mulligan import __version__
 from mulligan.server.endpoint import JSON, Row
 from mulligan.server.idempotency import KEY_LIMIT
 from mulligan.server.problems import Problem
+from mulligan.server.schemas import REF, Schema, named, plain
 from mulligan.server.shapes.names import Name
 
-Schema = dict[str, Any]
 PROBLEM: Schema = {
-    "description": "It is refused; the detail names the value, the rule and the remedy.",
+    "description": "The request is refused: the detail names the value, the rule and the remedy.",
     "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
 KEY: Schema = {
@@ -41,13 +41,14 @@ def describe(rows: Sequence[Row]) -> Schema:
     paths: dict[str, Schema] = {}
     for row in rows:
         paths.setdefault(row.path, {})[row.method.lower()] = operation(row, shapes)
+    components, paths = named(shapes.components, paths)
     return {
         "openapi": "3.1.0",
         "info": {"title": "mulligan", "version": __version__, "license": {"name": "MIT"}},
         "security": [{"token": []}, {}],  # a server without tokens needs none
         "paths": paths,
         "components": {
-            "schemas": shapes.components,
+            "schemas": components,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -59,10 +60,12 @@ class Shapes:
     def __init__(self, rows: Sequence[Row]) -> None:
         kinds = [kind for row in rows for kind in (row.query, row.body, answers(row))]
         kinds = [kind for kind in kinds if kind is not None]
-        schemas, self.components = msgspec.json.schema_components(
-            [Problem, Name, *kinds], ref_template="#/components/schemas/{name}"
+        known = [Problem, Name, *kinds]
+        schemas, components = msgspec.json.schema_components(known, ref_template=REF + "{name}")
+        self.components: dict[str, Schema] = plain(components)
+        self._known: dict[str, Schema] = dict(
+            zip(map(repr, known), plain(list(schemas)), strict=True)
         )
-        self._known = dict(zip(map(repr, [Problem, Name, *kinds]), schemas, strict=True))
 
     def of(self, kind: Any) -> Schema:
         """The schema of a type, as a reference where it has a name."""
@@ -83,25 +86,42 @@ def answers(row: Row) -> Any:
 
 def operation(row: Row, shapes: Shapes) -> Schema:
     """One method of one path."""
-    words = inspect.getdoc(row.handler) or ""
-    summary, _, more = words.partition("\n\n")
+    summary, more = summary_of(row)
     kind = answers(row)
     content: Schema = {row.media_type: {"schema": {} if kind is None else shapes.of(kind)}}
     described: Schema = {
         "operationId": row.handler.__name__,
-        "summary": " ".join(summary.split()),
+        "summary": summary,
         "tags": [row.role],
         "parameters": parameters(row, shapes),
-        "responses": {"200": {"description": "It is so.", "content": content}, "default": PROBLEM},
+        "responses": {
+            "200": {"description": answer_in_words(row, shapes), "content": content},
+            "default": PROBLEM,
+        },
     }
     if more:
-        described["description"] = " ".join(more.split())
+        described["description"] = more
     if row.body is not None:
         described["requestBody"] = {
             "required": True,
             "content": {JSON: {"schema": shapes.of(row.body)}},
         }
     return described
+
+
+def answer_in_words(row: Row, shapes: Shapes) -> str:
+    """What an answer is: the description of its type, or else of the route."""
+    kind = answers(row)
+    schema = {} if kind is None else shapes.of(kind)
+    refs = [each["$ref"] for each in schema.get("anyOf", [schema]) if "$ref" in each]
+    words = [shapes.components[ref.removeprefix(REF)].get("description", "") for ref in refs]
+    return " ".join(filter(None, words)) or summary_of(row)[0]
+
+
+def summary_of(row: Row) -> tuple[str, str]:
+    """What the route does in a sentence, and in more of them if there are any."""
+    summary, _, more = (inspect.getdoc(row.handler) or "").partition("\n\n")
+    return " ".join(summary.split()), " ".join(more.split())
 
 
 def parameters(row: Row, shapes: Shapes) -> list[Schema]:

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from mulligan.server.endpoint import JSON, Row
-from mulligan.server.openapi import Schema, describe
+from mulligan.server.openapi import describe
 from mulligan.server.problems import KINDS
+from mulligan.server.schemas import Schema
 
 HEAD = """<!doctype html>
 <html lang="en">
