@@ -1,10 +1,12 @@
 """A connection that is kept on the running loop."""
 
+import asyncio
 import threading
+import warnings
 
 import pytest
 
-from mulligan import Mulligan
+from mulligan import Mulligan, MulliganError, ResultTimeoutError
 from mulligan.stores import is_embedded
 
 
@@ -57,3 +59,55 @@ def test_on_a_virtual_clock_there_is_nothing_to_connect_to():
     with app.testing() as t:
         job = app.job(t.loop.run_until_complete(enqueue_connected()))
         assert job.result(timeout=1) == 1
+
+
+async def test_a_worker_runs_on_the_loop_of_a_program_and_drains_at_the_end(app):
+    @app.task
+    async def double(number: int) -> int:
+        await asyncio.sleep(0)
+        return 2 * number
+
+    @app.task(queue="plain")
+    def plain(number: int) -> int:
+        return 3 * number
+
+    async with app.worker(concurrency=3, queues=["default", "plain"]):
+        jobs = [await task.aenqueue(2) for task in (double, plain)]
+        assert [await job.aresult(timeout=30) for job in jobs] == [4, 6]
+        last = await double.aenqueue(5)
+    # Whether it started or not, the worker holds nothing any more.
+    assert (await last.ainfo()).status in ("pending", "done")
+    async with app.worker():
+        assert await last.aresult(timeout=30) == 10
+
+
+async def test_a_worker_that_cannot_start_says_so_to_the_program():
+    app = Mulligan("sqlite:////no/such/folder/jobs.db")
+    entered = False
+    with pytest.raises(MulliganError):
+        async with app.worker():
+            entered = True
+    assert not entered
+
+
+async def test_a_coroutine_that_waits_without_await_is_warned(app):
+    @app.task
+    async def double(number: int) -> int:
+        return 2 * number
+
+    async with app.connected():
+        job = await double.aenqueue(2)
+    words = r"result\(\) in the coroutine .*endpoint blocks its event loop"
+
+    async def endpoint() -> object:
+        return job.result(timeout=0)
+
+    def helper() -> object:
+        return job.result(timeout=0)
+
+    with pytest.warns(RuntimeWarning, match=words), pytest.raises(ResultTimeoutError):
+        await endpoint()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ResultTimeoutError):
+            await asyncio.to_thread(helper)

@@ -58,6 +58,33 @@ def test_a_worker_obeys_its_variables_and_the_command_line_goes_first(monkeypatc
     assert (second.region, second.queues, second.concurrency) == ("US", ("mail",), 7)
 
 
+def broken_app(folder: Path) -> dict[str, str]:
+    """Variables that name an app whose module raises, and a store beside it."""
+    (folder / "broken_jobs.py").write_text("import os\n\nURL = os.environ['NO_SUCH_VARIABLE']\n")
+    url = f"sqlite:///{folder}/jobs.db"
+    do(url, lambda store: store.facts())
+    path = {"PYTHONPATH": str(folder), "MULLIGAN_APP": "broken_jobs:app"}
+    return path | {"MULLIGAN_STORE": url}
+
+
+def test_an_import_error_shows_the_line_of_the_user(tmp_path):
+    with process("worker", **broken_app(tmp_path)) as started:
+        said = started.communicate()[0]
+    assert f"KeyError: 'NO_SUCH_VARIABLE' (at {tmp_path}/broken_jobs.py:3)" in said
+
+
+def test_commands_that_look_need_no_app(tmp_path):
+    variables = broken_app(tmp_path)
+    for arguments in (["status"], ["jobs"], ["dead", "list"], ["doctor"]):
+        with process(*arguments, **variables) as started:
+            said = started.communicate()[0]
+        assert "; reading the store of MULLIGAN_STORE" in said, arguments
+        assert "error:" not in said
+    with process("pause", "default", **variables) as started:
+        said = started.communicate()[0]
+    assert "error: app 'broken_jobs:app' cannot be imported" in said
+
+
 def commands() -> dict[str, list[str]]:
     """The options that the guide and the Kubernetes example give to a worker."""
     guide = (ROOT / "docs/reference/guide.md").read_text()

@@ -105,6 +105,7 @@ class OnlyInWorker:
     """Stands for the store in the children of a worker on memory://, which they do not see."""
 
     joins_transactions = False
+    blocks_loops = True
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         raise InvalidError(

@@ -27,6 +27,7 @@ class DirectAccess:
     """For embedded stores: plain code runs its operations itself, without a thread or a loop."""
 
     joins_transactions = True
+    blocks_loops = True
 
     def __init__(self, make: Callable[[], Store]) -> None:
         self._make = make

@@ -27,6 +27,8 @@ else:
     Mulligan = Any  # help() reads annotations, and that module imports this one
 
 R = TypeVar("R")
+# Flags of code objects, as `inspect` has them, which takes a while to import.
+CO_COROUTINE, CO_ASYNC_GENERATOR = 0x80, 0x200
 
 
 class JobHandle(Struct, Generic[R], frozen=True, gc=False):
@@ -84,9 +86,12 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
         It is here a moment after the commit. It is kept for an hour, or as long as the task's
         `keep=` or the setting `keep_done` says; then the job is unknown. Raises if the job failed,
         was cancelled, is late or unknown, and if its result does not fit. It is refused in a task
-        that is a coroutine, where it would block the worker's loop.
+        that is a coroutine, where it would block the worker's loop. Any other coroutine that calls
+        it gets a RuntimeWarning.
         """
         refuse_in_coroutine(self)
+        if self._app.access.blocks_loops:
+            warn_in_coroutine()
         return self._app.run(lambda: self.aresult(timeout))
 
     async def _ended(self, within: float) -> Job:
@@ -191,6 +196,22 @@ def refuse_in_coroutine(handle: JobHandle[Any]) -> None:
         " one too; in a task that is a coroutine function use: await handle.aresult()",
         "blocking",
     )
+
+
+def warn_in_coroutine() -> None:
+    """Warn a coroutine, such as an endpoint, that it blocks its event loop."""
+    import sys  # noqa: PLC0415 - not for `enqueue`
+
+    caller = sys._getframe(2)  # noqa: SLF001 - the code that calls `result()`
+    if caller.f_code.co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR):
+        import warnings  # noqa: PLC0415
+
+        warnings.warn(
+            f"result() in the coroutine {caller.f_code.co_qualname} blocks its event loop, and all"
+            " that runs there, until the job has ended; use: await job.aresult()",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def storable(reason: str) -> str:

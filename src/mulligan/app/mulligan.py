@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, overload
@@ -35,6 +36,7 @@ from mulligan.core.limits import Limit, check_limit_name
 from mulligan.core.lines import listed_weights
 from mulligan.core.retry import Retry
 from mulligan.core.settings import AN_APP, Settings
+from mulligan.core.worker import DEFAULT_REGION
 from mulligan.engine.current import CurrentCall
 from mulligan.stores.contract import Store
 
@@ -441,6 +443,23 @@ class Mulligan(Operations):
         check_word("job", job)
         called = name_of(self)
         return await self.access.acall(lambda store: explain_job(store, job, called))
+
+    def worker(
+        self,
+        *,
+        region: str = DEFAULT_REGION,
+        queues: Sequence[str] = (),
+        concurrency: int | None = None,
+    ) -> AbstractAsyncContextManager[None]:
+        """A worker on the running loop, in this process: `async with app.worker(): …`.
+
+        For notebooks and small services. It serves `queues`, or all of the app, and drains when the
+        block ends. A process of its own is `mulligan worker`.
+        """
+        from mulligan.app.worker import embedded, new_worker  # noqa: PLC0415 - few programs do
+
+        worker = new_worker(self, region=region, queues=queues, concurrency=concurrency)
+        return embedded(self, worker)
 
     # -- what the app declares, stored -----------------------------------------------------
 

@@ -26,6 +26,8 @@ class StoreAccess(Protocol):
     # Whether jobs on a connection of the user's are part of its transaction. Not in tests, which
     # have a store of their own.
     joins_transactions: bool
+    # Whether plain code that waits blocks the event loop of its thread; not on a virtual clock.
+    blocks_loops: bool
 
     def run(self, work: Work[T]) -> T:
         """Run a coroutine from plain code, where it reaches the store, and wait for its answer."""

@@ -35,6 +35,7 @@ class ThreadAccess:
     """
 
     joins_transactions = True
+    blocks_loops = True
 
     def __init__(self, make: Callable[[], Store]) -> None:
         self._make = make

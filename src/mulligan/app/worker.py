@@ -88,6 +88,24 @@ async def work(
 
 
 @asynccontextmanager
+async def embedded(app: Mulligan, worker: Worker) -> AsyncIterator[None]:
+    """Run the worker on the running loop while the block runs; it is drained at the end.
+
+    Raises what ends the worker, such as a store that cannot be opened.
+    """
+    started: asyncio.Future[Engine] = asyncio.get_running_loop().create_future()
+    running = asyncio.ensure_future(work(app, worker, started.set_result))
+    await asyncio.wait({started, running}, return_when=asyncio.FIRST_COMPLETED)
+    try:
+        if started.done():
+            yield
+    finally:
+        if started.done():
+            started.result().stop()
+        await running
+
+
+@asynccontextmanager
 async def children(app: Mulligan, settings: Settings) -> AsyncIterator["Processes | None"]:
     """The child processes of a worker, if a task of the app runs in one; they end afterwards."""
     pooled = [task for task in app.tasks.values() if task.runs.pool is not None]

@@ -57,7 +57,7 @@ def list_(
         page, now = await read_page(opened, wanted, limit, after)
         return page, now, await last_failures(opened, page.jobs) if traces else {}
 
-    page, now, failures = with_store(find_app(named, app, store), read)
+    page, now, failures = with_store(find_app(named, app, store, looks=True), read)
     if as_json:
         shown = [job_json(each) for each in page.jobs]
         if traces:

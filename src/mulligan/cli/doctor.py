@@ -50,7 +50,7 @@ def doctor(
 
     Nothing is written, except a probe job with --probe. Exit code 1 if anything is bad.
     """
-    target = find_app(named, app, store)
+    target = find_app(named, app, store, looks=True)
 
     async def look(opened: Store) -> list[Finding]:
         probed = [await probe(opened)] if probes else []

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import sysconfig
 import traceback
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -67,10 +68,13 @@ def with_variables(command: click.Command) -> click.Command:
     return command
 
 
-def find_app(named: str | None, app: str | None, store: str | None) -> Mulligan:
+def find_app(
+    named: str | None, app: str | None, store: str | None, *, looks: bool = False
+) -> Mulligan:
     """The app that was named, or one without tasks for the store that was named.
 
-    The command line takes precedence over the environment.
+    The command line takes precedence over the environment. A command that only `looks` needs no
+    tasks: where the app of the environment cannot be imported, it uses the store named there.
     """
     named_app(named, app)
     said = named or (app if given("app") else None)
@@ -78,6 +82,12 @@ def find_app(named: str | None, app: str | None, store: str | None) -> Mulligan:
         raise InvalidError(f"app {said!r} has a store of its own; give APP or --store, not both")
     if said is None and given("store"):
         return bare_app(store or "")
+    if looks and said is None and app and store:
+        try:
+            return load_app(app)
+        except InvalidError as error:
+            click.echo(printable(f"note: {error}; reading the store of MULLIGAN_STORE"), err=True)
+            return bare_app(store)
     if said or app:
         return load_app(said or app or "")
     if store:
@@ -178,9 +188,18 @@ def import_failure(name: str, error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         what, file, line = error.msg, error.filename, error.lineno
     else:
-        last = traceback.extract_tb(error.__traceback__)[-1]
+        frames = traceback.extract_tb(error.__traceback__)
+        last = next((each for each in reversed(frames) if is_of_user(each.filename)), frames[-1])
         what, file, line = str(error), last.filename, last.lineno
     return f"app {name!r} cannot be imported: {type(error).__name__}: {what} (at {file}:{line})"
+
+
+def is_of_user(file: str) -> bool:
+    """Whether a file is neither of Python, nor of an installed package, nor of mulligan."""
+    paths = sysconfig.get_paths()
+    others = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    others.append(str(Path(__file__).parents[1]))
+    return not file.startswith("<") and not any(map(Path(file).is_relative_to, others))
 
 
 def with_store(

@@ -39,7 +39,7 @@ def history(
     lists the workers that are alive now.
     """
     back = seconds_of(since)
-    with_store(find_app(named, app, store), lambda opened: write(opened, back, queue))
+    with_store(find_app(named, app, store, looks=True), lambda opened: write(opened, back, queue))
 
 
 def seconds_of(since: str) -> float:

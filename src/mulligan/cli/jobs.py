@@ -52,7 +52,7 @@ def explain(job_id: str, *, as_json: bool, app: str | None, store: str | None) -
 
     What it waits for and until when, how many are ahead of it in which lane, and what holds it.
     """
-    target = find_app(None, app, store)
+    target = find_app(None, app, store, looks=True)
     sentence = with_store(target, lambda opened: explain_job(opened, job_id, target.called))
     if as_json:
         print_json({"job_id": job_id, "explanation": sentence})
@@ -83,7 +83,7 @@ def job(job_id: str, *, as_json: bool, app: str | None, store: str | None) -> No
         recorded = shown(await opened.records(job_id, SHOWN_LIMIT))
         return found, history, sentence, await family(opened, found), recorded
 
-    target = find_app(None, app, store)
+    target = find_app(None, app, store, looks=True)
     found, history, sentence, stages, recorded = with_store(target, read)
     if as_json:
         said = job_json(found, history) | {"explanation": sentence} | records_json(recorded)
@@ -211,7 +211,7 @@ def jobs(
 ) -> None:  # fmt: skip
     """List jobs, newest first as far as the store keeps an order."""
     wanted = Selection(**selection)
-    target = find_app(named, app, store)
+    target = find_app(named, app, store, looks=True)
     page, now = with_store(target, lambda opened: read_page(opened, wanted, limit, after))
     if as_json:
         print_json({"jobs": [job_json(each) for each in page.jobs], "after": page.after})

@@ -47,7 +47,7 @@ def list_(*, named: str | None, as_json: bool, app: str | None, store: str | Non
     async def read(opened: Store) -> tuple[list[LimitView], float]:
         return await kept.list_limits(opened), (await opened.facts()).now
 
-    views, now = with_store(find_app(named, app, store), read)
+    views, now = with_store(find_app(named, app, store, looks=True), read)
     if as_json:
         print_json({"limits": to_builtins(views)})
         return

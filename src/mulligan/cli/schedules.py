@@ -51,7 +51,7 @@ def list_(*, named: str | None, as_json: bool, app: str | None, store: str | Non
     async def read(opened: Store) -> tuple[list[ScheduleView], float]:
         return await kept.list_schedules(opened), (await opened.facts()).now
 
-    views, now = with_store(find_app(named, app, store), read)
+    views, now = with_store(find_app(named, app, store, looks=True), read)
     if as_json:
         print_json({"schedules": to_builtins(views)})
         return
@@ -231,7 +231,7 @@ def next_(
         async def read(opened: Store) -> tuple[ScheduleView, float]:
             return await kept.find_schedule(opened, name), (await opened.facts()).now
 
-        view, now = with_store(find_app(None, app, store), read)
+        view, now = with_store(find_app(None, app, store, looks=True), read)
         ticks = []
         if view.next_tick is not None:
             ticks = kept.preview(view.cron, view.every, view.timezone, now, count)

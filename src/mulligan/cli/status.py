@@ -38,7 +38,7 @@ def status(
     Sizes count jobs that wait and are due. With --watch, --json prints one object a line.
     """
     check_seconds("every", every)
-    target = find_app(named, app, store)
+    target = find_app(named, app, store, looks=True)
     if not watch:
         whole = with_store(target, lambda opened: overview(opened, target.called), tells_away=False)
         if as_json:

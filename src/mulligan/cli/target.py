@@ -171,7 +171,7 @@ async def target_of(named: str | None, app: str | None, store: str | None) -> As
             raise InvalidError(f"app {named!r} and server {redact(url)!r}: give one of them")
         yield ServerTarget(url)
         return
-    found = find_app(named, app, store)
+    found = find_app(named, app, store, looks=True)
     async with opened(found) as open_store:
         yield StoreTarget(open_store, found.called)
         tell_away(open_store)

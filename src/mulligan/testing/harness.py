@@ -141,6 +141,7 @@ class VirtualAccess:
     """Calls the store; those that wait, such as `result`, let virtual time pass."""
 
     joins_transactions = False
+    blocks_loops = False
 
     def __init__(self, store: Store, driver: Driver) -> None:
         self._store = store

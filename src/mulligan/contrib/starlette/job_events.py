@@ -14,7 +14,7 @@ from mulligan.app.follow import follow
 from mulligan.app.handle import JobHandle
 from mulligan.app.wait import Waiter
 from mulligan.contrib.starlette.lifespan import opened_of
-from mulligan.core.checks import check_seconds
+from mulligan.core.checks import NAME_LIMIT, check_seconds
 from mulligan.core.errors import InvalidError, StoreError, UnknownJobError
 from mulligan.core.job import ENDED, Job
 from mulligan.core.record import Progress
@@ -61,7 +61,10 @@ async def job_events(
         handle = opened.app.job(job)
         await handle.ainfo()
     except (UnknownJobError, InvalidError) as error:
-        raise HTTPException(HTTPStatus.NOT_FOUND, str(error)) from error
+        # The error itself says where the store is, which is not for the browser of a customer.
+        raise HTTPException(
+            HTTPStatus.NOT_FOUND, f"no job {job[:NAME_LIMIT]!r} is stored"
+        ) from error
     waiter = opened.app.access.waiter()
     stream = streamed(opened, handle, waiter, show, every)
     return StreamingResponse(stream, headers=HEADERS, media_type="text/event-stream")
