@@ -7,6 +7,9 @@ from msgspec.structs import replace
 
 from mulligan import Mulligan
 from mulligan.core.errors import StoreError, StoreUnavailableError
+from mulligan.core.job import Job
+from mulligan.core.page import Selection
+from mulligan.stores.contract import Store
 from mulligan.stores.postgres import producer as postgres_producer
 from mulligan.stores.redis import producer as redis_producer
 from mulligan.stores.redis.scripts import script
@@ -119,6 +122,54 @@ def test_a_connection_to_postgres_that_was_ended_is_made_anew(postgres_url, made
         end_backends(other, "pid = %s", pid)
     assert ask.enqueue("b").created
     assert app.access._producer._connection.info.backend_pid != pid
+
+
+def test_a_connection_to_postgres_goes_with_one_that_the_store_has_lost(postgres_url, made):
+    """On a network that went silent it would be waited for once more."""
+    app = made(postgres_url)
+    app.tasks["ask"].enqueue("a")
+    before = app.access._producer._connection
+    app.tasks["ask"].enqueue("b")
+    assert app.access._producer._connection is before
+    with pytest.raises(StoreUnavailableError, match="no answer within"):
+        app.run(lambda: app.access.acall(unanswered))
+    assert app.tasks["ask"].enqueue("c").created
+    assert before.closed
+
+
+async def unanswered(store):
+    pool = store._database.pool
+    await pool.close()
+    async with pool.use() as connection:
+        connection.answer_within = 0.05
+        connection._look()  # which else looks when the time is up that it was connected with
+        await pool.run("SELECT pg_sleep(20)", on=connection)
+
+
+def test_a_connection_to_postgres_that_is_not_made_in_time_is_not_tried_twice(
+    postgres_url, made, monkeypatch
+):
+    app = made(postgres_url)
+    app.run(lambda: app.access.acall(tell_nothing))  # the store is open
+    tried: list[str] = []
+
+    def time_out(conninfo: str, **_: object) -> None:
+        tried.append(conninfo)
+        raise psycopg.errors.ConnectionTimeout("connection timeout expired")
+
+    monkeypatch.setattr(postgres_producer.BlockingConnection, "connect", time_out)
+    with pytest.raises(StoreUnavailableError, match="cannot be reached: connection timeout"):
+        app.tasks["ask"].enqueue("a")
+    assert len(tried) == 1
+    assert app.run(lambda: app.access.acall(jobs_of)) == []
+
+
+async def tell_nothing(_) -> None:
+    pass
+
+
+async def jobs_of(store: Store) -> list[Job]:
+    return list((await store.page(Selection(), 9)).jobs)
 
 
 def test_an_answer_of_postgres_that_does_not_come_is_not_waited_for(postgres_url):

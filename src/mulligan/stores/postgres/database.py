@@ -34,6 +34,11 @@ class Database:
         """All connections."""
         return self.sink_pool, self.claim_pool, self.pool
 
+    @property
+    def losses(self) -> int:
+        """How many connections were lost while they were in use."""
+        return sum(pool.losses for pool in self.pools)
+
     def now(self) -> int | None:
         """The time in microseconds, None where the server knows it."""
         return None if self._clock is None else micros(self._clock())

@@ -54,6 +54,7 @@ class Pool:
         self.read_only = False
         # Those whose idle connections were most likely lost together with one of this pool.
         self.beside: Sequence[Pool] = (self,)
+        self.losses = 0
         self._ended = False
         self._idle: list[Connection] = []
         self._room = asyncio.Semaphore(MOST)
@@ -212,6 +213,7 @@ class Pool:
         elif connection.pgconn.transaction_status == TransactionStatus.IDLE:
             self._idle.append(connection)
         elif connection.closed:
+            self.losses += 1
             for pool in self.beside:
                 await pool.close()
         else:

@@ -11,7 +11,7 @@ from psycopg.waiting import Ready, Wait
 
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.stores.contract import NotDoneError
-from mulligan.stores.postgres.connection import options_of, translated
+from mulligan.stores.postgres.connection import not_connected, options_of, translated
 from mulligan.stores.postgres.database import Database
 from mulligan.stores.postgres.enqueue import enqueued, values_of_one
 from mulligan.stores.postgres.fields import packed_columns
@@ -69,6 +69,7 @@ class BlockingProducer:
         self._database = database
         self._accept = database.statements["accept"].encode()
         self._connection: BlockingConnection | None = None
+        self._losses = 0
         self._cursor: Any = None
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
@@ -106,19 +107,24 @@ class BlockingProducer:
             connection.close()
 
     def _open(self) -> BlockingConnection:
-        """A connection that the server has not ended meanwhile."""
-        if self._connection is not None and not is_quiet(self._connection):
+        """A connection that the server has not ended meanwhile, nor most likely the network."""
+        if self._connection is not None and (
+            self._losses != self._database.losses or not is_quiet(self._connection)
+        ):
             self.close()
         return self._connection or self._connect()
 
     def _connect(self) -> BlockingConnection:
         url = self._database.url
+        self._losses = self._database.losses
         try:
             conninfo, options = options_of(url)
             connection = self._connection = BlockingConnection.connect(conninfo, **options)
             connection.answer_within = url.answer_within
             settings = LITERALS | ISOLATION | lock_timeout(url.answer_within)
             connection.execute(*set_for_session(settings))
+        except psycopg.errors.ConnectionTimeout as error:
+            raise not_connected(url, error) from None  # the store would only wait once more
         except (psycopg.Error, OSError) as error:
             self.close()
             raise NotDoneError from error
