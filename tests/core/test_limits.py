@@ -146,6 +146,9 @@ def test_the_name_itself_covers_and_else_the_longest_family():
     assert covering("tenant:beta", names) == "tenant:*"
     assert covering("tenant:beta", names[::-1]) == "tenant:*"
     assert covering("openai", names) is None
+    assert covering("openai", [*names, "*"]) == "*"
+    assert covering("tenant:", {"tenant:*"}) == "tenant:*"
+    assert covering("tenant", {"tenant:*"}) is None
 
 
 def test_what_was_asked_for_is_paused_and_what_obeys_a_retry_after():

@@ -7,7 +7,16 @@ import pytest
 
 from mulligan.app.overview import read_store
 from mulligan.core.facts import Facts
-from mulligan.server.readings import KEPT, LONGEST, SLOW, Computed, Readings
+from mulligan.core.limits import Limit
+from mulligan.server.readings import (
+    KEPT,
+    LIMITS_TIMES,
+    LONGEST,
+    MANY_LIMITS,
+    SLOW,
+    Computed,
+    Readings,
+)
 from mulligan.stores.memory import MemoryStore
 from tests.cli.command_line import new_job
 from tests.server.conftest import good
@@ -209,3 +218,37 @@ async def test_a_reading_that_takes_long_is_kept_however_little_waits(large, tim
     readings = Readings(large, time, many=LARGE + 1)
     first = await readings.recent()
     assert await readings.recent() is first
+
+
+async def test_many_limits_are_not_listed_for_every_reading(store, time):
+    class Listing(Counting):
+        """Also counts how often it lists limits, which takes a tenth of a second."""
+
+        listed = 0
+
+        async def limits(self, most):
+            self.listed += 1
+            time.now += 0.1
+            return await self._store.limits(most)
+
+    listing = Listing(store)
+    for number in range(MANY_LIMITS):
+        await store.set_limit(f"limit-{number}", Limit(rate=1, per=1), declared=True)
+    readings = Readings(listing, time)
+    first = await readings.newest()
+    time.now += LIMITS_TIMES * 0.1 - 0.2
+    assert (await readings.newest()).limits is first.limits
+    time.now += 0.2
+    assert (await readings.newest()).limits is not first.limits
+    assert listing.listed == 2
+    readings.forget()
+    await readings.newest()
+    assert listing.listed == 3
+
+
+async def test_few_limits_are_listed_for_every_reading(store, time):
+    await store.set_limit("one", Limit(rate=1, per=1), declared=True)
+    readings = Readings(store, time)
+    assert len((await readings.newest()).limits) == 1
+    await store.set_limit("two", Limit(rate=1, per=1), declared=True)
+    assert len((await readings.newest()).limits) == 2

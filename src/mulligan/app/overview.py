@@ -52,11 +52,19 @@ class StoreReading(NamedTuple):
     held_up: HeldUp
 
 
-async def read_store(store: Store) -> StoreReading:
-    """Read everything that an overview shows; without what an absent shard keeps."""
+async def read_limits(store: Store) -> list[LimitView]:
+    """Read the first limits; none where the shard that keeps them is absent."""
+    return await unless_away(store.limits(LIMITS_READ), [])
+
+
+async def read_store(store: Store, limits: list[LimitView] | None = None) -> StoreReading:
+    """Read everything that an overview shows; without what an absent shard keeps.
+
+    The `limits` are read too, unless they are given.
+    """
     running = await store.page(Selection(status="processing"), RUNNING_LIMIT, bodies=False)
     stats = await store.stats()
-    limits = await unless_away(store.limits(LIMITS_READ), [])
+    limits = await read_limits(store) if limits is None else limits
     return StoreReading(
         stats,
         await store.facts(),

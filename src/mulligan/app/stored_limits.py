@@ -189,7 +189,7 @@ async def seen_limit(store: Store, name: str) -> LimitView | None:
 async def limits_named(store: Store, names: Iterable[str]) -> dict[str, LimitView]:
     """The limits of these names, as far as any covers them."""
     views = {view.name: view for view in await store.limits(ALL_LIMITS)}
-    stored = [known for known, view in views.items() if view.stored.in_force]
+    stored = {known for known, view in views.items() if view.stored.in_force}
     found = {}
     for name in names:
         by = covering(name, stored)

@@ -15,13 +15,13 @@ def limit_metrics(limits: Iterable[LimitView]) -> list[Metric]:
     """
     views = list(limits)
     stored = [view.name for view in views if view.stored.in_force is not None]
-    shown = set(stored[:MOST_COUNTED_LIMITS])
+    shown, in_force = set(stored[:MOST_COUNTED_LIMITS]), set(stored)
     waiting: dict[str, int] = defaultdict(int)
     running: dict[str, int] = defaultdict(int)
     used: dict[str, int] = defaultdict(int)
     paused: dict[str, float] = defaultdict(float)
     for view in views:
-        by = covering(view.name, stored)
+        by = covering(view.name, in_force)
         if by is not None:
             name = by if by in shown else OTHER
             waiting[name] += view.waiting

@@ -7,7 +7,7 @@ Times are whole microseconds of the store's clock. Every division rounds so that
 exceeded; what is lost by that is less than one part in 256.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import lru_cache
 from math import ceil, inf
 
@@ -202,18 +202,18 @@ def costs_of(text: str | None) -> tuple[tuple[str, int], ...]:
         return ()
 
 
-def covering(name: str, names: Iterable[str]) -> str | None:
-    """Which of the names of limits covers this one: itself, or the longest pattern; else None."""
-    best: str | None = None
-    for each in names:
-        if each == name:
-            return each
-        if each.endswith(ANY) and name.startswith(each[:-1]):
-            best = each if best is None or len(each) > len(best) else best
-    return best
+def covering(name: str, names: Container[str]) -> str | None:
+    """Which of the names of limits covers this one: itself, or the longest pattern; else None.
+
+    It looks for the patterns that could be among the names. So of many names pass a set or a dict.
+    """
+    if name in names:
+        return name
+    patterns = (name[:end] + ANY for end in range(len(name), -1, -1))
+    return next((pattern for pattern in patterns if pattern in names), None)
 
 
-def check_declared(name: str, limits: Iterable[str]) -> str:
+def check_declared(name: str, limits: Container[str]) -> str:
     """Return the limit that covers the name; refuses a name that is covered by none."""
     by = covering(name, limits)
     if by is None:
@@ -224,7 +224,7 @@ def check_declared(name: str, limits: Iterable[str]) -> str:
     return by
 
 
-def check_spent(names: Iterable[str], job_limits: str | None, limits: Iterable[str]) -> None:
+def check_spent(names: Iterable[str], job_limits: str | None, limits: Container[str]) -> None:
     """Refuse what an attempt spends of a limit that is not declared, nor named by its job."""
     named = [name for name, _ in costs_of(job_limits)]
     for name in names:

@@ -204,8 +204,8 @@ class Attempts:
         if all(name in named or covering(name, self._limits) for name in spent):
             return spent
         stored = await self._store.limits(ALL_LIMITS)
-        in_force = [view.name for view in stored if view.stored.in_force is not None]
-        check_spent(spent, claim.limits, [*self._limits, *in_force])
+        in_force = {view.name for view in stored if view.stored.in_force is not None}
+        check_spent(spent, claim.limits, {*self._limits, *in_force})
         return spent
 
     async def _claims_of(self, leases: Sequence[Lease]) -> list[Claim | None]:

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from mulligan.app.overview import StoreReading, read_store
+from mulligan.app.overview import StoreReading, read_limits, read_store
+from mulligan.core.limits import LimitView
 from mulligan.core.stats import Stats
 from mulligan.stores.contract import Store
 
@@ -26,6 +27,19 @@ LONGEST = 3.0
 # A reading that took long serves for as long as it took before it is read anew: so the store is not
 # counted all the time. When it is so many times as old, it serves nobody.
 TIMES, MOST_TIMES = 2.0, 4.0
+
+
+# A store may sort all of its limits to list some. MANY of them are read anew only when the last
+# list is LIMITS_TIMES as old as reading it took.
+MANY_LIMITS, LIMITS_TIMES = 500, 50.0
+
+
+class KeptLimits(NamedTuple):
+    """Limits as they were read, when reading began, and how long it took."""
+
+    limits: list[LimitView]
+    at: float
+    took: float
 
 
 class Kept(NamedTuple):
@@ -50,6 +64,7 @@ class Readings:
         self._monotonic = monotonic
         self._many = many
         self._kept: Kept | None = None
+        self._limits: KeptLimits | None = None
         self._changes = 0
         self.refreshing: asyncio.Task[StoreReading] | None = None
 
@@ -72,15 +87,24 @@ class Readings:
     async def newest(self) -> StoreReading:
         """A reading of now, which serves others if the store is large."""
         at, changes = self._monotonic(), self._changes
-        reading = await read_store(self._store)
+        reading = await read_store(self._store, await self._read_limits())
         took = self._monotonic() - at
         large = jobs_waiting(reading.stats) >= self._many or took >= SLOW
         self._kept = Kept(reading, at, took) if large and changes == self._changes else None
         return reading
 
+    async def _read_limits(self) -> list[LimitView]:
+        kept, at, changes = self._limits, self._monotonic(), self._changes
+        if kept is not None and at - kept.at < LIMITS_TIMES * kept.took:
+            return kept.limits
+        limits = await read_limits(self._store)
+        many = len(limits) >= MANY_LIMITS and changes == self._changes
+        self._limits = KeptLimits(limits, at, self._monotonic() - at) if many else None
+        return limits
+
     def forget(self) -> None:
         """Something was changed through this server: the next request must see it."""
-        self._kept = None
+        self._kept = self._limits = None
         self._changes += 1
 
     def stop(self) -> None:

@@ -34,6 +34,7 @@ class Limits:
         self._holders: dict[str, set[str]] = defaultdict(set)
         self._starts: dict[str, deque[tuple[float, int]]] = defaultdict(deque)
         self.stored: dict[str, StoredLimit] = {}
+        self._in_force: set[str] = set()
         self.states: dict[str, LimitState] = {}
         self._covering: dict[str, str | None] = {}
 
@@ -93,8 +94,7 @@ class Limits:
         if name not in self._covering:
             if len(self._covering) > COVERING_KEPT:
                 self._covering.clear()
-            in_force = {n for n, stored in self.stored.items() if stored.in_force is not None}
-            self._covering[name] = covering(name, in_force)
+            self._covering[name] = covering(name, self._in_force)
         by = self._covering[name]
         return None if by is None else self.stored[by].in_force
 
@@ -104,8 +104,10 @@ class Limits:
         before = {each: self.limit_of(each) for each in covered}
         if stored.in_force is None:
             self.stored.pop(name, None)
+            self._in_force.discard(name)
         else:
             self.stored[name] = stored
+            self._in_force.add(name)
         self._covering.clear()
         for each, was in before.items():
             recount(was, self.limit_of(each), self.states[each], micros(now))

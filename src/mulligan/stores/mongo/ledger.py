@@ -113,7 +113,7 @@ class StoredLimits:
     def __init__(self, changed: int, limits: dict[str, StoredLimit]) -> None:
         self.changed = changed
         self.limits = limits
-        self._in_force = [n for n, each in limits.items() if each.in_force is not None]
+        self._in_force = {n for n, each in limits.items() if each.in_force is not None}
         self._covering: dict[str, str | None] = {}
 
     def limit_of(self, name: str) -> Limit | None:

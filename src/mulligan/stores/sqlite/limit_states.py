@@ -46,12 +46,13 @@ class LimitStates:
         self._tx = tx
         self.now = tx.now
         self._stored: dict[str, StoredLimit] | None = None
+        self._in_force: set[str] = set()
         self._states: dict[str, LimitState] = {}
 
     def limit_of(self, name: str) -> Limit | None:
         """What holds for the name."""
         stored = self.stored()
-        by = covering(name, (n for n, each in stored.items() if each.in_force is not None))
+        by = covering(name, self._in_force)
         return None if by is None else stored[by].in_force
 
     def stored(self) -> dict[str, StoredLimit]:
@@ -62,6 +63,7 @@ class LimitStates:
                 name: StoredLimit(limit_from(declared), limit_from(set_instead))
                 for name, declared, set_instead in rows
             }
+            self._in_force = {n for n, each in self._stored.items() if each.in_force is not None}
         return self._stored
 
     def keep(self, name: str, limit: StoredLimit) -> None:
