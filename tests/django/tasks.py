@@ -16,6 +16,12 @@ def add(one: int, other: int = 1) -> int:
 
 
 @task
+def login(user: str, password: str) -> str:
+    """Takes a secret."""
+    return user if password else ""
+
+
+@task
 async def aadd(one: int, other: int = 1) -> int:
     """A coroutine."""
     return one + other

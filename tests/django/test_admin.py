@@ -118,6 +118,13 @@ def test_a_store_that_is_away_is_said_in_words(backend, project):
     assert "No job is like this" in text(client("view_job").get(LIST))
 
 
+def test_secrets_are_hidden_by_the_names_of_parameters(made):
+    job = ours.login.enqueue("ann", "hunter2")
+    page = text(client("view_job").get(f"{LIST}{job.id}/change/"))
+    assert "ann" in page
+    assert "hunter2" not in page
+
+
 def test_secrets_in_arguments_are_hidden(made):
     job = ours.fail.enqueue('{"password": "hunter2"}')
     assert "hunter2" not in text(client("view_job").get(f"{LIST}{job.id}/change/"))

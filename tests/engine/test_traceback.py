@@ -351,3 +351,9 @@ def test_what_a_worker_in_another_language_sent_is_bounded_and_has_no_secrets():
     assert "hunter2" not in said
     assert said.endswith("the end\n")
     assert len(bounded("x" * 100_000)) <= TRACEBACK_LIMIT
+
+
+def test_a_secret_at_the_limit_of_a_message_is_hidden_before_the_text_is_cut():
+    text = "y" * (TEXT_LIMIT - 17) + "redis://me:hunter2@host/0"
+    assert "hunter" not in kept_message(text)
+    assert len(kept_message(text)) == TEXT_LIMIT

@@ -1,14 +1,19 @@
 """Secrets are shown on no page, in whatever form they are said, and hiding them is quick."""
 
+import re
+
 import msgspec
 import pytest
 from msgspec.structs import replace
 
 from mulligan import Mulligan
 from mulligan.core.fleets import Exit, FleetState, KindState, note_key
-from mulligan.core.redaction import HIDDEN
+from mulligan.core.redaction import HIDDEN, Redactor
+from mulligan.engine import traceback
+from mulligan.server.guard import Guard
 from mulligan.server.problems import without_secrets
 from mulligan.server.redaction import Redaction
+from mulligan.server.service import Service
 from tests.cli.command_line import claim, fail, new_job
 from tests.core.jobs import WAITING
 from tests.core.test_redaction import PIECES, grows_with_its_length
@@ -97,3 +102,29 @@ async def test_the_default_of_a_secret_parameter_is_hidden(serve):
 
     shown = (await good(serve(app=known).get("/api/tasks")))["tasks"][0]["parameters"]
     assert [each["default"] for each in shown] == ["anna", "***"]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ([["Authorization", "Basic hunter2"], ["a", "b"]], [["Authorization", "***"], ["a", "b"]]),
+        (["mysql", "--password", "hunter2", "db"], ["mysql", "--password", "***", "db"]),
+        ([{"name": "DB_PASSWORD", "value": "hunter2"}], [{"name": "DB_PASSWORD", "value": "***"}]),
+        ({"key": "password", "value": 5}, {"key": "password", "value": "***"}),
+        ({"redis://u:hunter2@h": 1}, {"redis://u:***@h": 1}),
+        ({"pass\u200bword": "hunter2"}, {"password": "***"}),
+        ({"auth": ["u", "hunter2"]}, {"auth": "***"}),
+        (["a long text about a token", "b"], ["a long text about a token", "b"]),
+    ],
+)
+def test_a_value_is_hidden_by_what_names_it(value, shown):
+    assert Redaction().value(value) == shown
+
+
+def test_an_app_says_what_else_is_secret(monkeypatch):
+    monkeypatch.setattr(traceback.SECRETS, "_more", ())
+    monkeypatch.setattr(traceback.SECRETS, "_redactor", Redactor())
+    app = Mulligan("memory://", redact=["ssn", re.compile("hunter[0-9]")])
+    assert traceback.kept_message("my_ssn=5 of hunter2") == "my_ssn=*** of ***"
+    service = Service(app.make_store(), app, Guard(None), declares=True)
+    assert service.redaction.value({"ssn": 5, "a": "hunter2"}) == {"ssn": "***", "a": "***"}

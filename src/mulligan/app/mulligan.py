@@ -1,5 +1,6 @@
 """The app: a store, its tasks and its queues."""
 
+import re
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -66,7 +67,8 @@ class Mulligan(Operations):
     signed with the first key, and its workers run no job that none of the keys has signed. Each
     worker process enters `lifespan` before its first claim and leaves it after its drain; what it
     yields are the resources that tasks ask for. Tasks that say nothing else have this `retry`
-    policy, this `timeout`, and this task, by its name, that gets their dead letters.
+    policy, this `timeout`, and this task, by its name, that gets their dead letters. What the words
+    and patterns of `redact` find is hidden like passwords.
     """
 
     def __init__(
@@ -79,8 +81,11 @@ class Mulligan(Operations):
         retry: Retry | str | None = None,
         on_dead: str | None = None,
         timeout: Seconds | None = None,
+        redact: Sequence[str | re.Pattern[str]] = (),
     ) -> None:
         super().__init__(url, signing_keys)
+        # Words in names, and patterns, that are secret besides the usual ones.
+        self.redact = self._hide(redact) if redact else ()
         # Its name in commands: module:attribute, if a command loaded it.
         self.called = AN_APP
         self.settings = Settings() if settings is None else settings
@@ -102,6 +107,15 @@ class Mulligan(Operations):
         self.middlewares: list[Middleware] = []
         # Those of the worker that runs in this process.
         self.resources: Mapping[str, Any] = {}
+
+    @staticmethod
+    def _hide(given: Sequence[str | re.Pattern[str]]) -> tuple[str | re.Pattern[str], ...]:
+        from mulligan.core.redaction import check_redact  # noqa: PLC0415 - few apps say more
+        from mulligan.engine.traceback import SECRETS  # noqa: PLC0415 - as above
+
+        checked = check_redact(given)
+        SECRETS.add(checked)
+        return checked
 
     if not TYPE_CHECKING:  # for type checkers, what is not there is not there
         __reduce__ = refuse_pickling

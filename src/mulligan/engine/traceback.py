@@ -7,6 +7,7 @@ to the task's function are left out. Rendering never raises, whatever the except
 
 import linecache
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, TracebackType
@@ -38,7 +39,27 @@ BEFORE_THE_TASK = tuple(
     f"{PACKAGE / name}{os.sep}"
     for name in ("app", "contrib", "core", "engine", "stores", "testing")
 )
-hide_secrets = Redactor().text
+
+
+class Secrets:
+    """What is hidden in all that the apps of this process store and log."""
+
+    def __init__(self) -> None:
+        self._more: tuple[str | re.Pattern[str], ...] = ()
+        self._redactor = Redactor()
+
+    def add(self, more: tuple[str | re.Pattern[str], ...]) -> None:
+        """Hide these too."""
+        self._more = tuple(dict.fromkeys((*self._more, *more)))
+        self._redactor = Redactor(self._more)
+
+    def hide(self, text: str) -> str:
+        """The text with each secret replaced."""
+        return self._redactor.text(text)
+
+
+SECRETS = Secrets()
+hide_secrets = SECRETS.hide
 # The attributes of BaseException itself, which a subclass may shadow.
 PLAIN = vars(BaseException)
 cause_of, context_of = PLAIN["__cause__"].__get__, PLAIN["__context__"].__get__
@@ -68,7 +89,8 @@ def message_of(error: BaseException, shown: Callable[[BaseException], str] = str
 
 def kept_message(message: str) -> str:
     """A message as it is stored and logged: as much as is kept, without secrets."""
-    return hide_secrets(clean(message[:TEXT_LIMIT]))[:TEXT_LIMIT]
+    # A secret that is cut off is not known as one: the text is cut where it no longer matters.
+    return hide_secrets(clean(message[: 4 * TEXT_LIMIT]))[:TEXT_LIMIT]
 
 
 def bounded(text: str) -> str:

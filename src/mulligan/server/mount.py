@@ -172,7 +172,7 @@ class Dashboard:
             stack.push_async_callback(store.close)
             await store.open(read_only=self._guard.read_only)
             declares = bool(self._app.tasks)
-            redaction = Redaction(self._redact, self._app.tasks)
+            redaction = Redaction((*self._redact, *self._app.redact), self._app.tasks)
             service = Service(store, self._app, self._guard, declares=declares, redaction=redaction)
             service.hub.streams = service.job_hubs.streams = self._streams
             await stack.enter_async_context(service.running(chores=self._housekeep))

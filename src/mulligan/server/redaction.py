@@ -1,5 +1,6 @@
 """Hides secrets in what readers see of jobs."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
@@ -19,6 +20,9 @@ from mulligan.core.redaction import HIDDEN, Redactor
 from mulligan.server.shapes.jobs import AttemptView, JobView
 
 FIELDS = tuple(name for name in JobView.__struct_fields__ if name not in ("body", "result", "lane"))
+# A name as headers, options and variables have it, and the keys under which one stands by a value.
+NAME = re.compile(r"[\w.-]{1,64}[=:]?")
+NAMING = ("name", "Name", "key", "Key")
 FREE_TEXTS = tuple(field.name for field in fields_of(JOB) if field.free_text)
 
 
@@ -26,9 +30,11 @@ class Redaction:
     """Hides values under secret names, and secrets in every text."""
 
     def __init__(
-        self, words: Iterable[str] = (), tasks: Mapping[str, Task[..., Any]] | None = None
+        self,
+        more: Iterable[str | re.Pattern[str]] = (),
+        tasks: Mapping[str, Task[..., Any]] | None = None,
     ) -> None:
-        redactor = Redactor(words)
+        redactor = Redactor(more)
         self._is_secret = redactor.is_secret
         self.text = redactor.text
         self._tasks = tasks or {}
@@ -74,10 +80,17 @@ class Redaction:
         if depth > DEPTH_LIMIT:
             return "…"
         if isinstance(value, list | tuple):
-            return [self._without(each, is_secret, depth + 1) for each in value]
+            named = (False, *(is_name(each) and is_secret(each) for each in value))
+            return [
+                HIDDEN if after_name else self._without(each, is_secret, depth + 1)
+                for each, after_name in zip(value, named, strict=False)
+            ]
         if isinstance(value, dict):
+            named_inside = any(is_name(value.get(k)) and is_secret(value[k]) for k in NAMING)
             return {
-                name: HIDDEN if is_secret(name) else self._without(inner, is_secret, depth + 1)
+                self.text(name): HIDDEN
+                if is_secret(name) or (named_inside and name.lower() == "value")
+                else self._without(inner, is_secret, depth + 1)
                 for name, inner in value.items()
             }
         return value
@@ -105,6 +118,11 @@ class Redaction:
     def _hide_args(self, called: dict[str, Any]) -> None:
         if isinstance(called.get("args"), list) and isinstance(called.get("task"), str):
             called["args"][:] = self.call(called["task"], called["args"], {})[0]
+
+
+def is_name(value: Any) -> bool:
+    """Whether a value in a list may be the name of the next: --password, or x-api-key."""
+    return isinstance(value, str) and NAME.fullmatch(value) is not None
 
 
 def stages_in(body: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -115,7 +115,7 @@ async def run(
     """Serve on the socket until stopped, then finish what is under way."""
     hosts = (options.host, *options.allow_hosts)
     guard = Guard(tokens, hosts=hosts, read_only=options.read_only)
-    redaction = Redaction(options.redact, app.tasks if declares else {})
+    redaction = Redaction((*options.redact, *app.redact), app.tasks if declares else {})
     service = Service(
         store,
         app,

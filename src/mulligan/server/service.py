@@ -53,7 +53,7 @@ class Service:
         self.declares = declares
         self.settings = app.settings
         self.request_within = request_within
-        self.redaction = redaction or Redaction((), self.tasks)
+        self.redaction = redaction or Redaction(app.redact, self.tasks)
         self.chance = random.Random()
         self.stopping = asyncio.Event()
         self.reporter = Reporter(store, limits=app.declared_limits)

@@ -14,11 +14,11 @@ from mulligan.contrib.django.results import moment
 from mulligan.core.job import Attempt, Job, decode_call
 from mulligan.core.lane import Priority
 from mulligan.core.page import Selection
-from mulligan.core.redaction import Redactor
+from mulligan.engine.traceback import hide_secrets
+from mulligan.server.redaction import Redaction
 
 STATUSES = ("pending", "processing", "done", "failed", "cancelled")
 SHOWN = 200
-hide_secrets = Redactor().text
 
 
 class Choice(Struct, frozen=True):
@@ -87,17 +87,18 @@ def row(job: Job) -> dict[str, Any]:
     }
 
 
-def details(job: Job, attempts: Sequence[Attempt], why: str) -> dict[str, Any]:
+def details(app: Mulligan, job: Job, attempts: Sequence[Attempt], why: str) -> dict[str, Any]:
     """A job and its failed attempts, newest first."""
-    call = decode_call(job.body)
+    call, redaction = decode_call(job.body), Redaction(app.redact, app.tasks)
+    args, kwargs = redaction.call(job.task, call.args, call.kwargs)
     fields = {
         "Status": job.status,
         "Why": hide_secrets(why),
         "Task": job.task,
         "Queue": job.queue,
         "Priority": "urgent" if job.priority == Priority.URGENT else "normal",
-        "Arguments": written(call.args) if call.args else "",
-        "Named arguments": written(call.kwargs) if call.kwargs else "",
+        "Arguments": written(args) if args else "",
+        "Named arguments": written(kwargs) if kwargs else "",
         "Result": "" if job.result is None else hide_secrets(job.result.decode()),
         "Enqueued": shown_time(job.created_at),
         "Due": shown_time(job.due) if job.status == "pending" else "",

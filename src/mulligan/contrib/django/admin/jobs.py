@@ -115,7 +115,7 @@ def read_job(app: Mulligan, job: str) -> dict[str, Any] | None:
         if found is None:
             return None
         attempts = await app.access.acall(lambda store: store.history(job))
-        return job_rows.details(found, attempts, await app.aexplain(job))
+        return job_rows.details(app, found, attempts, await app.aexplain(job))
 
     return app.run(read)
 
