@@ -54,6 +54,28 @@ def test_a_lock_is_held_by_one(lock):
     assert not is_held(lock)
 
 
+def test_no_other_user_may_open_a_lock_or_read_an_output(lock, tmp_path):
+    lock.touch(0o644)
+    opened = acquire(lock)
+    assert opened is not None
+    os.close(opened)
+    output = Output(tmp_path / "a-1.log")
+    output.open().close()
+    for file in (lock, tmp_path / "a-1.log"):
+        assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_process_of_another_user_holds_nothing(lock, monkeypatch):
+    opened = acquire(lock)
+    assert opened is not None
+    with subprocess.Popen(["sleep", "600"], pass_fds=(opened,)) as other:
+        assert holders(lock) == [other.pid]
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        assert holders(lock) == []
+        other.kill()
+    os.close(opened)
+
+
 def test_a_child_holds_the_lock_until_it_ends(lock):
     process = child(lock, "sleep", "600")
     assert is_held(lock)

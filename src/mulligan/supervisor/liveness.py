@@ -14,10 +14,12 @@ from pathlib import Path
 
 import msgspec
 
-from mulligan.core.errors import UNREADABLE
+from mulligan.core.errors import UNREADABLE, InvalidError
 
 # The supervisor's own, in its state folder.
 LOCK = "supervisor.lock"
+# The mode of what a supervisor writes: whoever may open a lock file may take the lock.
+PRIVATE = 0o600
 # A worker that checks whether a lock is held takes it for an instant.
 WAIT, PAUSE = 1.0, 0.02
 # How long a service manager may take to have room for another state.
@@ -36,8 +38,10 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 def acquire(path: Path, wait: float = WAIT) -> int | None:
-    """The open file, locked; None if another holds it."""
-    opened = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    """The open file, locked; None if another holds it. No other user may open it."""
+    opened = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE)
+    with contextlib.suppress(PermissionError):  # another user's, whom root does not lock out
+        os.fchmod(opened, PRIVATE)
     deadline = time.monotonic() + wait
     while True:
         try:
@@ -57,6 +61,8 @@ def is_held(path: Path) -> bool:
         opened = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         return False
+    except PermissionError as error:
+        raise InvalidError(f"{path} belongs to another user; run this as that user") from error
     try:
         fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -85,13 +91,21 @@ def read_holder(path: Path) -> Holder:
 
 
 def holders(path: Path) -> list[int]:
-    """The processes that have the file open, other than this one.
+    """This user's processes that have the file open, other than this one.
 
     The kernel says so; a process id from a file may belong to another process by now.
     """
     wanted = path.stat()
     others = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
-    return [pid for pid in others if pid != os.getpid() and has_open(pid, wanted)]
+    return [pid for pid in others if pid != os.getpid() and is_ours(pid) and has_open(pid, wanted)]
+
+
+def is_ours(pid: int) -> bool:
+    """Whether the process is one of this user's; root sees the files of all."""
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid == os.geteuid()
+    except OSError:  # ended meanwhile
+        return False
 
 
 def has_open(pid: int, wanted: os.stat_result) -> bool:

@@ -3,10 +3,13 @@
 It is no pipe, because a pipe would break when the supervisor dies and take the worker with it.
 """
 
+import contextlib
 import os
 from collections import deque
 from pathlib import Path
 from typing import IO
+
+from mulligan.supervisor.liveness import PRIVATE
 
 KEPT = 10
 # A longer file is emptied once it has been read.
@@ -26,8 +29,7 @@ class Output:
 
     def open(self) -> IO[bytes]:
         """The file for a new process to append to, without the output of the one before."""
-        opened = self._path.open("ab")
-        opened.truncate(0)
+        opened = emptied(self._path)
         self._offset, self._rest = 0, b""
         self.last.clear()
         return opened
@@ -61,6 +63,14 @@ class Output:
             os.truncate(self._path, 0)  # the process appends, and so continues at the start
             self._offset = 0
         return data
+
+
+def emptied(path: Path) -> IO[bytes]:
+    """The file, empty, to append to. No other user may read it: tasks print what they like."""
+    opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC, PRIVATE)
+    with contextlib.suppress(PermissionError):  # another user's, whom root does not lock out
+        os.fchmod(opened, PRIVATE)
+    return os.fdopen(opened, "ab")
 
 
 def shown(line: bytes) -> str:

@@ -18,6 +18,7 @@ from mulligan.supervisor.events import Event, Happening, Tell
 from mulligan.supervisor.fleet import Fleet, Kind
 from mulligan.supervisor.kind_supervisor import KindSupervisor
 from mulligan.supervisor.liveness import LOCK, Holder, acquire, notify, read_holder, write_holder
+from mulligan.supervisor.output import emptied
 from mulligan.supervisor.process import Process
 from mulligan.supervisor.scale import load_of
 from mulligan.supervisor.store_watch import StoreWatch
@@ -212,7 +213,8 @@ class Supervisor:
             self._written_at = time.monotonic()
             draft = self._folder / f"{STATE}.new"
             with contextlib.suppress(OSError):  # a full disk must not end the fleet
-                draft.write_bytes(self._note())
+                with emptied(draft) as opened:
+                    opened.write(self._note())
                 draft.replace(self._folder / STATE)
 
     def _say(self, happening: Happening, text: str) -> None:
@@ -222,7 +224,9 @@ class Supervisor:
 def hold(folder: Path, file: Path) -> int:
     """Lock the state folder for as long as this process lives; refused if another has the lock."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.stat().st_uid == os.geteuid():
+            folder.chmod(0o700)
         lock = acquire(folder / LOCK)
     except OSError as error:
         raise InvalidError(
