@@ -81,6 +81,7 @@ async def test_what_a_task_may_do_elsewhere_it_may_do_in_a_child(app):
     ("how", "words"),
     [
         ("segfault", "the child process of the attempt died: killed by SIGSEGV"),
+        ("babble", "the child process of the attempt died: killed by SIGKILL"),
         pytest.param(
             "exit", "the child process of the attempt died: exit code 3", marks=pytest.mark.prove
         ),

@@ -36,6 +36,8 @@ MIB = 1 << 20
 LOOK_EVERY = 0.05
 # How long an idle child may take to end, and the fork server to say how a child ended.
 END_WITHIN = 2.0
+# The bytes of a message: far more than a result, its records and its logs may have.
+LONGEST = 256 * 1024 * 1024
 
 
 class DiedError(Exception):
@@ -121,24 +123,17 @@ class ChildProcess:
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         decode = msgspec.msgpack.Decoder(Told).decode
-        with contextlib.suppress(asyncio.IncompleteReadError, OSError):
+        try:
             while True:
-                head = await reader.readexactly(HEAD)
-                told: Told = decode(await reader.readexactly(int.from_bytes(head)))
-                if isinstance(told, Logged):
-                    log_again(told.record)
-                elif isinstance(told, Noted):
-                    with contextlib.suppress(LeaseLost):  # the recorder has the attempt stopped
-                        self._records_of().note(told.kind, told.value)
-                elif isinstance(told, Spent):
-                    with contextlib.suppress(LeaseLost):
-                        self._records_of().spend(told.limit, told.cost)
-                elif isinstance(told, Asked):
-                    answering = asyncio.ensure_future(self._answer(told))
-                    self._answering.add(answering)
-                    answering.add_done_callback(self._answering.discard)
-                elif self._result is not None and not self._result.done():
-                    self._result.set_result(told.result)
+                length = checked_length(await reader.readexactly(HEAD))
+                self._take(decode(await reader.readexactly(length)))
+        except (asyncio.IncompleteReadError, OSError):
+            pass
+        except Exception as error:  # noqa: BLE001 - the task may have written to the socket
+            log.error(  # noqa: TRY400 - where it was read says nothing
+                "child process %d sent what is no message (%s); killing it", self.pid, error
+            )
+            self.kill()
         self.alive = False
         if self._result is not None and not self._result.done():
             code = await self._code()
@@ -146,6 +141,22 @@ class ChildProcess:
                 self._result.set_exception(DiedError(code))
         if self._writer is not None:
             self._writer.close()
+
+    def _take(self, told: Told) -> None:
+        if isinstance(told, Logged):
+            log_again(told.record)
+        elif isinstance(told, Noted):
+            with contextlib.suppress(LeaseLost):  # the recorder has the attempt stopped
+                self._records_of().note(told.kind, told.value)
+        elif isinstance(told, Spent):
+            with contextlib.suppress(LeaseLost):
+                self._records_of().spend(told.limit, told.cost)
+        elif isinstance(told, Asked):
+            answering = asyncio.ensure_future(self._answer(told))
+            self._answering.add(answering)
+            answering.add_done_callback(self._answering.discard)
+        elif self._result is not None and not self._result.done():
+            self._result.set_result(told.result)
 
     async def _answer(self, asked: Asked) -> None:
         """Do what the attempt asks for, and tell it."""
@@ -169,6 +180,14 @@ class ChildProcess:
     async def _code(self) -> int | None:
         await asyncio.wait([self.ended], timeout=END_WITHIN)
         return self.ended.result() if self.ended.done() else None
+
+
+def checked_length(head: bytes) -> int:
+    """The length of a message; refuses one that no message has."""
+    length = int.from_bytes(head)
+    if length > LONGEST:
+        raise ValueError(f"a message of {length} bytes, more than the {LONGEST} allowed")
+    return length
 
 
 def no_attempt() -> TaskRecords:
