@@ -163,9 +163,10 @@ sbom: setup .venv-audit/bin/pip-audit ## write what is installed as CycloneDX, t
 	.venv-audit/bin/cyclonedx-py environment $(BIN)/python --pyproject pyproject.toml \
 	  --output-format JSON --output-file sbom.json
 
-.venv-audit/bin/pip-audit:
-	$(PYTHON) -m venv .venv-audit
-	.venv-audit/bin/python -m pip install -qq pip-audit==2.10.1 cyclonedx-bom==7.5.0
+.venv-audit/bin/pip-audit: requirements/audit.txt
+	@test -x .venv-audit/bin/python || $(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/python -m pip install -qq --require-hashes -r requirements/audit.txt
+	@touch $@
 
 lock: ## pin every requirement anew, with hashes (needs uv; installs it into .venv-lock)
 	@test -x .venv-lock/bin/uv || { $(PYTHON) -m venv .venv-lock && .venv-lock/bin/python -m pip install -qq uv; }
@@ -175,6 +176,9 @@ lock: ## pin every requirement anew, with hashes (needs uv; installs it into .ve
 	.venv-lock/bin/uv pip compile pyproject.toml --quiet --group docs --constraint requirements/dev.txt --universal \
 	  --upgrade --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
 	  --custom-compile-command 'make lock' --output-file requirements/docs.txt
+	.venv-lock/bin/uv pip compile requirements/audit.in --quiet --universal --upgrade --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+	  --custom-compile-command 'make lock' --output-file requirements/audit.txt
 
 clean: ## remove everything that the other targets made
 	rm -rf .venv .venv-lock .venv-audit sbom.json .coverage .coverage.* htmlcov dist build site
