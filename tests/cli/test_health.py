@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mulligan.cli import signs
+from mulligan.cli import health, signs
 from mulligan.cli.health import bind, probes
 from mulligan.cli.signs import signs_of_life, watchdog_seconds
 from mulligan.core.errors import MulliganError
@@ -103,6 +103,21 @@ async def test_whatever_comes_in_is_answered_or_closed_and_the_next_one_is_serve
             answer = await client.get(f"http://127.0.0.1:{port}/healthz")
         assert answer.status_code == 503
         assert answer.json() == {"status": "not well", "reason": "worker-1 hangs"}
+
+
+async def test_so_many_connections_are_open_and_the_next_one_replaces_the_oldest(monkeypatch):
+    monkeypatch.setattr(health, "HEAD_WITHIN", 1000.0)
+    listening = bind("127.0.0.1", 0)
+    port = listening.getsockname()[1]
+    async with probes(listening, lambda: ""):
+        most = range(health.MOST_CONNECTIONS + 1)
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in most]
+        async with asyncio.timeout(LONGEST_WAIT):
+            assert await idle[0][0].read() == b""
+            idle[-1][1].write(b"GET /healthz HTTP/1.1\r\n\r\n")
+            assert (await idle[-1][0].readline()).split()[1] == b"200"
+        for _, writer in idle:
+            writer.close()
 
 
 class Manager:

@@ -113,11 +113,18 @@ def left_in(manager) -> list[bytes]:
     return found
 
 
+def access_to(folder: Path) -> int | None:
+    """Who may look into the folder; None if there is no such folder."""
+    return folder.stat().st_mode & 0o777 if folder.exists() else None
+
+
 async def test_a_group_is_ready_when_the_last_of_its_workers_is(tmp_path, manager, monkeypatch):
     asked = str(tmp_path / "notify")
     monkeypatch.setenv("NOTIFY_SOCKET", asked)
     readiness = Readiness(["one", "two"])
     readiness.open()
+    folder = Path(readiness.starts("one")["NOTIFY_SOCKET"]).parent
+    assert access_to(folder) == 0o700
     manager.settimeout(0)
 
     async def tell(name: str, word: str) -> None:
@@ -135,6 +142,7 @@ async def test_a_group_is_ready_when_the_last_of_its_workers_is(tmp_path, manage
     assert manager.recv(100) == b"READY=1"
     readiness.close()
     assert readiness.starts("one") == {}
+    assert access_to(folder) is None
 
 
 async def test_where_nobody_asks_nothing_is_opened(monkeypatch):

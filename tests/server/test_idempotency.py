@@ -5,6 +5,7 @@ import asyncio
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.page import Selection
 from mulligan.server.idempotency import KEEP, KEEP_UNANSWERED
+from mulligan.server.tokens import Tokens, digest
 from tests.server.conftest import good, refused
 
 KEY = {"Idempotency-Key": "order-4711"}
@@ -37,6 +38,22 @@ async def test_a_key_belongs_to_one_request(client, store):
     await refused(other, 422, "another request")
     await refused(client.post("/api/queues/a/pause", headers=KEY), 422, "another request")
     assert await count(store) == 1
+
+
+async def test_a_key_belongs_to_one_token(serve, store):
+    keys = {name: name * 32 for name in "ab"}
+    tokens = Tokens({digest(key): frozenset({"operate"}) for key in keys.values()})
+    one, other = (
+        serve(tokens=tokens, headers={"Authorization": f"Bearer {key}"}) for key in keys.values()
+    )
+    mine = await one.post("/api/jobs", json=JOB, headers=KEY)
+    theirs = await other.post("/api/jobs", json=JOB, headers=KEY)
+    assert "idempotency-replayed" not in theirs.headers
+    assert (theirs.json()["created"], theirs.json()["id"] != mine.json()["id"]) == (True, True)
+    assert await count(store) == 2
+    await refused(one.post("/api/jobs", json={"task": "b"}, headers=KEY), 422, "another request")
+    again = await other.post("/api/jobs", json=JOB, headers=KEY)
+    assert again.headers["idempotency-replayed"] == "true"
 
 
 async def test_a_key_is_forgotten_after_a_day(client, store, clock):

@@ -117,6 +117,8 @@ async def test_a_role_may_have_several_tokens_and_a_token_several_roles(tmp_path
     ("text", "mode", "words"),
     [
         (f"read {READ}", 0o644, "readable by everyone; run: chmod 600"),
+        (f"read {READ}", 0o660, "mode 660, writable by others"),
+        (f"read {READ}", 0o622, "mode 622, writable by others"),
         (f"admin {READ}", 0o600, "line 1: role 'admin' is not one of read, operate, worker"),
         (f"# x\nread {READ[:-1]}", 0o600, "line 2: the token has 31 characters; use at least 32"),
         (f"read {READ} extra", 0o600, "line 1 has 3 words; write: role token"),

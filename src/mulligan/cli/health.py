@@ -5,7 +5,6 @@ is needed for it, nothing is asked of the store, and nothing is written there.
 """
 
 import asyncio
-import contextlib
 import json
 import logging
 import socket
@@ -21,7 +20,9 @@ log = logging.getLogger("mulligan.worker")
 Command = TypeVar("Command", bound=Callable[..., Any])
 LONGEST_HEAD = 8192
 HEAD_WITHIN = 5.0
-BACKLOG = 64
+# Connections that are open at a time, and that wait to be. One too many replaces the oldest.
+MOST_CONNECTIONS = 32
+BACKLOG = 16
 PHRASES = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed",
            503: "Service Unavailable"}  # fmt: skip
 READY = 200, {"status": "ready"}
@@ -71,14 +72,25 @@ async def probes(
         yield
         return
 
+    opened: dict[asyncio.StreamWriter, None] = {}
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, TimeoutError):
+        if len(opened) >= MOST_CONNECTIONS:
+            oldest = next(iter(opened))
+            del opened[oldest]
+            oldest.transport.abort()
+        opened[writer] = None
+        try:
             async with asyncio.timeout(HEAD_WITHIN):
                 writer.write(response(*await answer(reader, unready, unwell)))
                 await writer.drain()
-        writer.close()
+            writer.close()
+        except (OSError, TimeoutError):
+            writer.transport.abort()
+        finally:
+            opened.pop(writer, None)
 
-    server = await asyncio.start_server(serve, sock=listening, limit=LONGEST_HEAD)
+    server = await asyncio.start_server(serve, sock=listening, limit=LONGEST_HEAD, backlog=BACKLOG)
     try:
         yield
     finally:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import tempfile
 from collections.abc import Iterable
 
 from mulligan.cli import signs
@@ -10,6 +11,7 @@ from mulligan.cli import signs
 READY = "READY=1"
 STARTING, GONE = "not ready: starting", "not ready: not running"
 LONGEST = 4096
+LONGEST_FOLDER = 80
 # How long a worker may be silent before its group is unwell, if systemd does not say.
 SILENCE = 30.0
 
@@ -23,6 +25,7 @@ class Readiness:
     def __init__(self, names: Iterable[str], *, asked: bool = False) -> None:
         self._waits_for = set(names)
         self._asked = asked or bool(os.environ.get("NOTIFY_SOCKET"))
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._sockets: dict[str, socket.socket] = {}
         self._silence = signs.watchdog_seconds() or SILENCE
         self._status = dict.fromkeys(self._waits_for, STARTING)
@@ -33,11 +36,12 @@ class Readiness:
         if not self._asked:
             return
         loop = asyncio.get_running_loop()
-        for name in self._waits_for:
-            # The kernel chooses an address without a file.
+        # Sockets in a folder of our own: no other user may send to them.
+        self._folder = tempfile.TemporaryDirectory(prefix="mulligan-", dir=folder_for_sockets())
+        for number, name in enumerate(sorted(self._waits_for)):
             receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             receiver.setblocking(False)  # noqa: FBT003 - the standard library's
-            receiver.bind("")
+            receiver.bind(f"{self._folder.name}/{number}")
             self._sockets[name] = receiver
             loop.add_reader(receiver.fileno(), self._receive, name)
 
@@ -49,7 +53,7 @@ class Readiness:
         self._status[name] = STARTING
         self._heard.pop(name, None)
         return {
-            "NOTIFY_SOCKET": f"@{receiver.getsockname()[1:].decode()}",
+            "NOTIFY_SOCKET": receiver.getsockname(),
             "WATCHDOG_USEC": str(int(self._silence * 1e6)),
         }
 
@@ -82,6 +86,9 @@ class Readiness:
             loop.remove_reader(receiver.fileno())
             receiver.close()
         self._sockets.clear()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
 
     def _receive(self, name: str) -> None:
         said = self._sockets[name].recv(LONGEST).decode(errors="replace").split("\n")
@@ -94,3 +101,9 @@ class Readiness:
             self._waits_for.discard(name)
             if not self._waits_for:
                 signs.report(READY)
+
+
+def folder_for_sockets() -> str:
+    """Where to make the folder: the path of a socket has 107 characters at most."""
+    usual = tempfile.gettempdir()
+    return usual if len(usual) <= LONGEST_FOLDER else "/tmp"  # noqa: S108 - a folder in it is ours

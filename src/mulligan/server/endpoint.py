@@ -93,9 +93,9 @@ class Endpoint:
             if row.role == "read" and not self._service.guard.may_operate(request):
                 response.headers["Mulligan-Read-Only"] = "true"  # nothing to press in the dashboard
             return response
-        asked = fingerprint(row.method, request.url.path, raw)
+        asked = fingerprint(principal, row.method, request.url.path, raw)
         given["id_of"] = partial(job_id, key, asked)
-        return await once(self._service.store, key, asked, lambda: self._handle(given))
+        return await once(self._service.store, principal, key, asked, lambda: self._handle(given))
 
     async def _handle(self, given: Mapping[str, Any]) -> Response:
         row = self.row

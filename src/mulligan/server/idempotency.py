@@ -32,9 +32,9 @@ class Kept(Struct, frozen=True):
     unknown: bool = False
 
 
-def fingerprint(method: str, path: str, body: bytes) -> bytes:
-    """A digest of what the request asks for; the same key with another request is an error."""
-    return hashlib.sha256(b"\0".join((method.encode(), path.encode(), body))).digest()
+def fingerprint(principal: bytes, method: str, path: str, body: bytes) -> bytes:
+    """A digest of who asks for what; the same key with another request is an error."""
+    return hashlib.sha256(b"\0".join((principal, method.encode(), path.encode(), body))).digest()
 
 
 def job_id(key: str, request: bytes, index: int) -> str:
@@ -43,9 +43,15 @@ def job_id(key: str, request: bytes, index: int) -> str:
 
 
 async def once(
-    store: Store, key: str, request: bytes, work: Callable[[], Awaitable[Response]]
+    store: Store,
+    principal: bytes,
+    key: str,
+    request: bytes,
+    work: Callable[[], Awaitable[Response]],
 ) -> Response:
     """Do the work, unless a request with the key has done it or is doing it, on any server.
+
+    A key belongs to who sends it: others may use the same one, and learn nothing of it.
 
     Each request writes a note of its own and then reads those of others, so that of two at the same
     time at most one goes on. A refused request leaves no note. If the store gave no answer, the
@@ -56,7 +62,8 @@ async def once(
             "invalid",
             f"Idempotency-Key must have 1 to {KEY_LIMIT} characters of visible ASCII",
         )
-    prefix = f"idempotency/{hashlib.sha256(key.encode()).hexdigest()}/"
+    owned = hashlib.sha256(principal + b"\0" + key.encode()).hexdigest()
+    prefix = f"idempotency/{owned}/"
     before = replayed((await store.notes(prefix)).values(), request)
     if before is not None:
         return before

@@ -39,7 +39,10 @@ def digest(token: str) -> bytes:
 
 
 def read_tokens(path: Path) -> Tokens:
-    """The tokens of a file, `role token` on each line; refuses one that everybody may read."""
+    """The tokens of a file, `role token` on each line.
+
+    Refuses one that everybody may read, or that others than its owner may write.
+    """
     try:
         mode = path.stat().st_mode
         text = path.read_text("utf-8")
@@ -50,6 +53,11 @@ def read_tokens(path: Path) -> Tokens:
         raise InvalidError(
             f"token file {path} has mode {stat.S_IMODE(mode):o}, readable by everyone;"
             f" run: chmod 600 {path}"
+        )
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise InvalidError(
+            f"token file {path} has mode {stat.S_IMODE(mode):o}, writable by others, who could add"
+            f" a token of their own; run: chmod 600 {path}"
         )
     roles: dict[bytes, frozenset[str]] = {}
     for number, line in enumerate(text.splitlines(), 1):
