@@ -59,6 +59,7 @@ async def test_a_name_of_any_characters_is_that_name_everywhere(store, clock, od
     assert (await store.stats()).workers[0].worker == worker
     assert await store.depth(retry, 5) == 1
     assert await store.ahead(odd) == 0
+    assert await store.statuses([odd]) == {odd: "pending"}
     stored = await store.get(odd)
     assert (stored.unique_key, stored.fairness_key, stored.limits) == (odd, odd, new.limits)
     assert [each.name for each in await store.limits(9)] == [odd]

@@ -147,6 +147,7 @@ def test_no_reading_operation_writes(scene):
                 await store.get(job)
                 await store.history(job)
                 await store.arrivals(job)
+            await store.statuses([UNENDED, "nobody"])
             await store.ahead(UNENDED)
             for lane in (Lane("default", "*", 0), Lane("never", "used", 1)):
                 await store.depth(lane, 10)

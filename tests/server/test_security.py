@@ -57,7 +57,7 @@ def path_of(row):
 # All that may be asked of a store without changing it.
 READS = {
     *("facts", "counts", "notes", "get", "arrivals", "history", "page", "stats"),
-    *("depth", "ahead", "tail", "schedules", "records", "limits", "keys"),
+    *("depth", "ahead", "tail", "schedules", "records", "limits", "keys", "statuses"),
 }
 
 
