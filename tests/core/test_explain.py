@@ -236,6 +236,13 @@ def test_a_job_that_nobody_serves_names_the_command_that_starts_a_worker(scope, 
     )
 
 
+def test_a_due_job_says_that_all_slots_wait_for_other_jobs():
+    stuck = replace(AROUND, stuck="all 2 slots are taken; raise the concurrency")
+    assert explain(WAITING, stuck) == (
+        "Due since 10 s, and all 2 slots are taken; raise the concurrency."
+    )
+
+
 def test_a_due_job_says_how_many_are_ahead_of_it_in_which_lane():
     assert explain(WAITING, AROUND) == (
         "Due since 10 s: 3 ahead of it in lane fresh, in region US."

@@ -18,6 +18,7 @@ from mulligan.app.overview import measure
 from mulligan.core.counts import DEAD, Count
 from mulligan.core.health import Breaker
 from mulligan.core.job import NewJob, encode
+from mulligan.core.long_attempts import KEEP_ATTEMPTS, LONG_ATTEMPTS, LongAttempts
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
 from mulligan.server.housekeep import housekeeping
@@ -132,6 +133,18 @@ def dead_letters(number: int) -> Scene:
     return scene
 
 
+def attempt(since: float) -> Scene:
+    """An attempt that has run for so long."""
+
+    async def scene(stage: Stage) -> None:
+        joined = await worker(stage.store, "mail")
+        began = (await stage.store.facts()).now - since
+        note = LongAttempts(joined.id, "default", 1, {"mail": began})
+        await stage.store.note(LONG_ATTEMPTS + joined.id, encode(note), KEEP_ATTEMPTS)
+
+    return scene
+
+
 # By alert: the state in which it fires, and one near it in which it does not.
 SCENES: dict[str, tuple[Scene, Scene]] = {
     "MulliganGlobalRetriesPileUp": (retries(50, since=0.0), retries(5, since=0.0)),
@@ -140,6 +153,7 @@ SCENES: dict[str, tuple[Scene, Scene]] = {
     "MulliganUnservedJobs": (unserved, served),
     "MulliganDeadLettersGrow": (dead_letters(1), dead_letters(0)),
     "MulliganNoLiveWorker": (alone, served),
+    "MulliganAttemptRunsLong": (attempt(3601.0), attempt(3000.0)),
 }
 
 

@@ -17,6 +17,7 @@ from mulligan.core.health import Breaker, Health
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.limit_metrics import limit_metrics
 from mulligan.core.limits import Limit, LimitState, StoredLimit, view_of
+from mulligan.core.long_attempts import LongAttempts, attempt_metrics
 from mulligan.core.metrics import build_info, metrics
 from mulligan.core.shard_metrics import shard_metrics
 from mulligan.core.stats import DelayedStats, LaneStats, ShardView, Stats
@@ -62,6 +63,7 @@ EVERYTHING = [
     *metrics(STATS, Counts(COUNTED, COUNTED), FACTS),
     *limit_metrics(LIMITS),
     *shard_metrics([ShardView(0, "memory://")]),
+    *attempt_metrics([LongAttempts("w", "US", 1, {"q": 0.0})], 1000.0),
 ]
 
 

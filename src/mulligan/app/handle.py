@@ -19,7 +19,7 @@ from mulligan.core.job import ENDED, NO_REASON, Attempt, Job, Status
 from mulligan.core.record import SHOWN_LIMIT, Records, shown
 from mulligan.core.settings import TEXT_LIMIT
 from mulligan.core.signals import Fail
-from mulligan.engine.current import RUNNING
+from mulligan.engine.current import RUNNING, awaiting
 
 if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan
@@ -98,7 +98,8 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
         from mulligan.app.wait import until_over  # noqa: PLC0415 - to import quickly
 
         access = self._app.access
-        job = await until_over(access.acall, access.waiter(), self.ainfo, self.is_over, within)
+        with awaiting(self.id):
+            job = await until_over(access.acall, access.waiter(), self.ainfo, self.is_over, within)
         if not self.is_over(job):
             raise ResultTimeoutError(
                 f"job {self.id} has not ended after {within:g} s: {await self.aexplain()}"

@@ -17,6 +17,7 @@ from mulligan.core.held_up import NOTHING_HELD_UP, HeldUp, held_up, paused_limit
 from mulligan.core.job import Job
 from mulligan.core.limit_metrics import limit_metrics
 from mulligan.core.limits import ALL_LIMITS, LimitView
+from mulligan.core.long_attempts import LONG_ATTEMPTS, attempt_metrics, read_long_attempts
 from mulligan.core.metric import Metric, Sample
 from mulligan.core.metrics import build_info, metrics, schedule_metrics, summary
 from mulligan.core.page import Selection
@@ -137,6 +138,9 @@ async def measure(store: Store) -> list[Metric]:
         *shard_metrics(stats.shards),
         *schedule_metrics(await unless_away(list_schedules(store), [])),
         *limit_metrics(await store.limits(ALL_LIMITS)),
+        *attempt_metrics(
+            read_long_attempts(await unless_away(store.notes(LONG_ATTEMPTS), {})), stats.now
+        ),
     ]
 
 

@@ -27,9 +27,10 @@ from mulligan.core.known_tasks import (
     read_unknown,
 )
 from mulligan.core.lane import ANYWHERE
+from mulligan.core.long_attempts import LONG_ATTEMPTS, all_stuck, read_long_attempts
 from mulligan.core.stats import Stats
 from mulligan.core.status import names, warnings
-from mulligan.core.unserved import start_one, unserved
+from mulligan.core.unserved import may_take, start_one, unserved
 from mulligan.stores.contract import Store
 
 MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
@@ -86,10 +87,29 @@ async def findings(store: Store, app: Mulligan) -> AsyncIterator[Finding]:
         yield finding
     for finding in of_tasks:
         yield finding
+    async for finding in slots(store, stats, facts):
+        yield finding
     for view in await unless_away(list_schedules(store), []):
         if view.problem is not None:
             sentence, _, remedy = view.problem.partition("; ")
             yield Finding("warn", sentence, remedy)
+
+
+async def slots(store: Store, stats: Stats, facts: Facts) -> AsyncIterator[Finding]:
+    """Jobs that cannot start, as all slots wait for the results of such jobs."""
+    found = read_long_attempts(await unless_away(store.notes(LONG_ATTEMPTS), {}))
+    live = [view.worker for view in stats.workers if view.runs_jobs]
+    told: set[str] = set()
+    for each in found:
+        child = await store.get(each.child) if each.is_stuck else None
+        if child is None or child.status != "pending" or child.due > stats.now:
+            continue
+        able = [worker.id for worker in live if may_take(worker, child.lane, facts)]
+        clause = all_stuck(able, found)
+        if clause is not None and child.queue not in told:
+            told.add(child.queue)
+            said, _, remedy = clause.partition("; ")
+            yield Finding("bad", f"job {child.id} of queue {child.queue} waits: {said}", remedy)
 
 
 async def probe(store: Store) -> Finding:

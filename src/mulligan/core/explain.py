@@ -27,7 +27,7 @@ class Surroundings(Struct, frozen=True):
     """What explains a job: the time, how many jobs are ahead, and how many workers could take it.
 
     `app` is the app's name in commands. `unknown` says that no live worker knows the task. `limits`
-    are those that the job names, by their names.
+    are those that the job names, by their names. `stuck` says that all slots wait for other jobs.
     """
 
     now: float
@@ -37,6 +37,7 @@ class Surroundings(Struct, frozen=True):
     app: str = AN_APP
     unknown: str | None = None
     limits: dict[str, LimitView] = {}
+    stuck: str | None = None
 
 
 def explain(job: Job, around: Surroundings) -> str:
@@ -162,6 +163,8 @@ def _in_line(job: Job, around: Surroundings) -> str:
     full = job.waits_for or _paused(around)
     if full is not None:
         return _at_limit(job, full, around)
+    if around.stuck is not None:
+        return f"Due since {span(around.now - job.due)}, and {around.stuck}."
     reasons = [f"{around.ahead} ahead of it in lane {lane.label}{_where(job)}"]
     probe_at = None if lane.is_global else around.facts.next_probe_at(job.queue, lane.scope)
     if probe_at is not None:

@@ -1,6 +1,7 @@
 """The current job: what a task may ask about its own attempt, and record of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from msgspec import Struct
 from mulligan.core import record
 from mulligan.core.checks import all_finite
 from mulligan.core.errors import InvalidError, MulliganError
-from mulligan.core.job import Claim
+from mulligan.core.job import Claim, Lease
 from mulligan.core.limits import check_costs, check_spent
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ RUNNING: ContextVar[Claim] = ContextVar("mulligan_running")
 RECORDS: ContextVar["Records"] = ContextVar("mulligan_records")
 # How often the function was called in this attempt.
 CALL: ContextVar[int] = ContextVar("mulligan_call", default=1)
+# By lease of a running attempt: the job whose result it waits for.
+AWAITED: dict[Lease, str] = {}
 
 
 class CurrentJob(Struct, frozen=True):
@@ -114,6 +117,20 @@ class CurrentCall(CurrentJob, frozen=True, kw_only=True):
 def current_job() -> CurrentJob:
     """The job whose task is running in this coroutine or thread."""
     return CurrentJob(**fields_of(running()))
+
+
+@contextmanager
+def awaiting(job: str) -> Iterator[None]:
+    """Note that the attempt that is running here, if one is, waits for the result of the job."""
+    claim = RUNNING.get(None)
+    if claim is None:
+        yield
+        return
+    AWAITED[claim.lease] = job
+    try:
+        yield
+    finally:
+        AWAITED.pop(claim.lease, None)
 
 
 def running() -> Claim:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from mulligan.core.answers import Beat
 from mulligan.core.job import Claim, Lease
+from mulligan.core.long_attempts import KEEP_ATTEMPTS, LONG_ATTEMPTS, LongAttempts
 from mulligan.core.outcome import Outcome, Returned
 from mulligan.core.worker import (
     ABOUT,
@@ -147,8 +148,15 @@ class WorkerNote:
     """Renews the note, looks for an order, and hands each to `obey` once."""
 
     def __init__(
-        self, store: Store, worker: Worker, app: str, obey: Callable[[Order], None]
+        self,
+        store: Store,
+        worker: Worker,
+        app: str,
+        obey: Callable[[Order], None],
+        long_attempts: Callable[[], LongAttempts | None] = lambda: None,
     ) -> None:
+        self._long_attempts = long_attempts
+        self._noted_attempts = False
         self._store = store
         self._worker = worker
         self._app = app
@@ -173,6 +181,7 @@ class WorkerNote:
             memory(),
         )
         await self._store.note(ABOUT + self._worker.id, encode_note(about), KEEP_ABOUT)
+        await self._note_attempts(self._long_attempts())
         key = ORDER + self._worker.id
         notes = await self._store.notes(key)
         order = read_order(notes, self._worker.id) if notes else None
@@ -180,9 +189,17 @@ class WorkerNote:
             self._obeyed = order
             self._obey(order)
 
+    async def _note_attempts(self, found: LongAttempts | None) -> None:
+        if found is not None or self._noted_attempts:
+            written = None if found is None else encode_note(found)
+            self._noted_attempts = True
+            await self._store.note(LONG_ATTEMPTS + self._worker.id, written, KEEP_ATTEMPTS)
+            self._noted_attempts = found is not None
+
     async def forget(self) -> None:
         """Tell no more: the worker leaves."""
         await self._store.note(ABOUT + self._worker.id, None, 0.0)
+        await self._note_attempts(None)
 
 
 def memory() -> int | None:

@@ -96,6 +96,12 @@ class Slots:
         """The leases of all claims that are held; may be read from another thread."""
         return [held.claim.lease for held in list(self._held)]
 
+    @property
+    def running(self) -> list[Claim]:
+        """The claims that are held and do not wait for a slot."""
+        waiting = {each.held for each in self._prefetch.waiting}
+        return [held.claim for held in self._held if held not in waiting]
+
     def claim_took(self, seconds: float) -> None:
         """A claim was answered after this time: the longer it takes, the more is prefetched."""
         self._prefetch.learn_claim(seconds)

@@ -7,12 +7,14 @@ import random
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from mulligan.core.answers import Beat
 from mulligan.core.errors import StoreError
+from mulligan.core.long_attempts import LongAttempts
 from mulligan.core.settings import Settings
-from mulligan.core.worker import Order, Worker
+from mulligan.core.worker import LOOK_EVERY, Order, Worker
 from mulligan.engine.breakers import Breakers
 from mulligan.engine.chores import (
     Housekeeper,
@@ -22,6 +24,7 @@ from mulligan.engine.chores import (
     offset_of,
 )
 from mulligan.engine.committer import Committer
+from mulligan.engine.current import AWAITED
 from mulligan.engine.decider import Decider, LaneDepths
 from mulligan.engine.events import Events, Hooks
 from mulligan.engine.executor import Executor
@@ -192,7 +195,7 @@ class Engine:
         if app is not None:
             self._unserved_watch = UnservedWatch(store, self.slots, app)
             self._minute_keeper = MinuteKeeper(store, offset_of(worker.id))
-            self._worker_note = WorkerNote(store, worker, app, self.obey)
+            self._worker_note = WorkerNote(store, worker, app, self.obey, self.long_attempts)
         self._stop = asyncio.Event()
         self._stop_now = asyncio.Event()
         # Whether the engine ended before its attempts, or before their outcomes were written.
@@ -239,6 +242,26 @@ class Engine:
         if self.committer.failing:
             return "commits fail"
         return "claims fail" if self.fetcher.failing else ""
+
+    def long_attempts(self) -> LongAttempts | None:
+        """What runs here, if an attempt has run for a while; else None."""
+        oldest: dict[str, float] = {}
+        running = self.slots.running
+        for claim in running:
+            oldest[claim.queue] = min(claim.started_at, oldest.get(claim.queue, inf))
+        if min(oldest.values(), default=inf) > self.breakers.facts.current.now - LOOK_EVERY:
+            return None
+        waiting = [(each.id, AWAITED[each.lease]) for each in running if each.lease in AWAITED]
+        parent, child = waiting[0] if waiting else ("", "")
+        return LongAttempts(
+            self.worker.id,
+            self.worker.region,
+            self.settings.concurrency,
+            oldest,
+            len(waiting),
+            parent,
+            child,
+        )
 
     @property
     def worn(self) -> bool:
