@@ -5,19 +5,18 @@ import pytest
 from tests.dst.day import is_seen_by_clients, live
 from tests.dst.zoo import SEEDS, ZOO, catch
 
-BUGS = [
-    pytest.param(bug, store, id=f"{bug.name} on {store.split(':')[0]}".replace(" ", "-"))
-    for bug in ZOO.values()
-    for store in ([bug.store, "sqlite://"] if bug.in_rules else [bug.store])
-]
+FEW_SEEDS = 20
 
 
-@pytest.mark.parametrize(("bug", "store"), BUGS)
-def test_a_planted_bug_is_caught(bug, store):
-    caught = catch(bug, store=store)
+@pytest.mark.parametrize("bug", ZOO.values(), ids=lambda bug: bug.name.replace(" ", "-"))
+def test_a_planted_bug_is_caught(bug):
+    caught = catch(bug)
 
     assert caught.seeds is not None, f"{bug.name} was not caught within {SEEDS} seeds"
     assert caught.invariants
+    if bug.in_rules:  # the day that shows it in memory shows it in SQLite, or one soon after does
+        later = bug._replace(first=bug.first + caught.seeds - 1)
+        assert catch(later, FEW_SEEDS, store="sqlite://").seeds is not None
 
 
 def test_a_batch_that_fails_with_a_member_is_caught_by_what_clients_saw():

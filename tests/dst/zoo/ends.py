@@ -141,7 +141,7 @@ def debounce_without_an_end(now: float, delay: float, until: float) -> float:
     return now + delay
 
 
-@plant(enqueue, "debounced_due")
+@plant(enqueue, "debounced_due", first=220)
 def debounce_does_not_put_off(now: float, delay: float, until: float) -> float:
     """A debounced job starts at the next call."""
     return now
