@@ -1,8 +1,7 @@
 """The overview of a store: its status, the last minute, alerts, and fleets."""
 
-import asyncio
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 from msgspec.structs import asdict
@@ -126,12 +125,19 @@ async def overview(store: Store, app: str = AN_APP) -> dict[str, Any]:
     return overview_of(await read_store(store), app)
 
 
-async def measure(store: Store) -> list[Metric]:
-    """Every metric of a store, and what measures it."""
+async def here(work: Callable[..., list[Metric]], *args: Any) -> list[Metric]:
+    """Compute at once."""
+    return work(*args)
+
+
+async def measure(
+    store: Store, compute: Callable[..., Awaitable[list[Metric]]] = here
+) -> list[Metric]:
+    """Every metric of a store, and what measures it. A server may `compute` them in a thread."""
     stats = await store.stats()
     counts = await unless_away(store.counts(), NO_COUNTS)
     facts = await store.facts()
-    found = await asyncio.to_thread(metrics, stats, counts, facts)
+    found = await compute(metrics, stats, counts, facts)
     return [
         build_info(BUILD),
         *found,

@@ -38,7 +38,7 @@ class Scrapes:
         async with self._measuring:
             began = self._monotonic()
             if began - self._at >= max(KEPT, TIMES * self._took):
-                self._metrics = await measure(self._store)
+                self._metrics = await measure(self._store, asyncio.to_thread)
                 self._at = self._monotonic()
                 self._took = self._at - began
             return self._metrics
