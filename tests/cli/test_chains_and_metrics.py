@@ -118,7 +118,7 @@ def test_tasks_show_the_last_hour_of_what_has_run(store):
     words = " ".join(good("tasks", APP).split())
     assert "ask mail" in words
     assert "440 ms 1.9 s 2 s 1 Late" in words
-    [found] = good_json("tasks", APP)
+    [found] = good_json("tasks", APP)["tasks"]
     assert (found["task"], found["succeeded"], found["failed"]) == ("ask", 2, 1)
     assert found["failures"] == {"Late": 1}
 

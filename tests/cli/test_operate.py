@@ -82,6 +82,15 @@ def test_cancel_ends_jobs_and_tells_which_it_could_not(three_dead):
     assert "waits (already cancelled), a (already failed), nowhere (unknown)" in said
 
 
+def test_pause_and_resume_answer_with_json(store):
+    said = good_json("pause", "mail", "-a", APP)
+    assert said == {"queues": [{"queue": "mail", "paused": True, "changed": True}]}
+    said = good_json("pause", "mail", "calls", "-a", APP)
+    assert [each["changed"] for each in said["queues"]] == [False, True]
+    said = good_json("resume", "mail", "-a", APP)
+    assert said == {"queues": [{"queue": "mail", "paused": False, "changed": True}]}
+
+
 def test_pause_and_resume_say_what_they_did(store):
     assert good("pause", "mail", "-a", APP) == "mail: paused\n"
     assert good("pause", "mail", "-a", APP) == "mail: was paused already\n"

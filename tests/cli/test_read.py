@@ -3,6 +3,7 @@
 import json
 import signal
 
+import click
 import msgspec
 import pytest
 
@@ -32,6 +33,7 @@ from tests.cli.command_line import (
     read_until,
     run,
 )
+from tests.cli.test_help import commands
 
 TRACEBACK = (
     'Traceback:\n  File "mail.py", line 7, in send\n    connect("\x1b[31m")\nOSError: away\n'
@@ -130,7 +132,47 @@ def test_job_tells_everything(busy):
     said = good("job", "again", "-a", APP)
     for word in ("pending", "retry_count 1", '["again"]', "History", "ValueError: the network"):
         assert word in said
-    assert "result" in good("job", "done", "-a", APP)
+    said = good("job", "done", "-a", APP)
+    assert "result" in said
+    assert "succeeded" in said.partition("History")[2]
+
+
+def test_limits_of_a_job_are_an_object(store):
+    do(store, lambda opened: opened.enqueue([new_job("a", limits='{"openai":2}'), new_job("b")]))
+    assert good_json("job", "a", "-a", APP)["limits"] == {"openai": 2}
+    assert {each["id"]: each["limits"] for each in good_json("jobs", APP)["jobs"]} == {
+        "a": {"openai": 2},
+        "b": {},
+    }
+
+
+# They run until they are stopped, or their answer is lines of JSON already.
+NO_ANSWER = {"demo", "dev", "worker", "serve", "housekeep", "top", "history"}
+
+
+def test_every_command_that_answers_has_json():
+    without = {
+        name
+        for name, command in commands()
+        if not isinstance(command, click.Group)
+        and not any("--json" in option.opts for option in command.params)
+    }
+    assert without == NO_ANSWER
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["status"], ["queues"], ["workers"], ["tasks"], ["metrics"], ["jobs"], ["job", "done"],
+        ["explain", "done"], ["dead", "list"], ["limits", "list"], ["schedules", "list"],
+        ["doctor"], ["settings"], ["fairness", "mail"], ["migrate"], ["pause", "mail"],
+        ["resume", "mail"], ["limits", "set", "k", "--concurrency", "5"], ["cancel", "again"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_every_answer_is_an_object(busy, command):
+    named = ["-a", APP] if "migrate" not in command else [APP]
+    assert isinstance(good_json(*command, *named), dict)
 
 
 def test_what_jobs_say_cannot_take_over_the_terminal(busy):

@@ -311,6 +311,13 @@ def test_more_than_ten_global_retries_in_all_their_lanes_are_an_alert():
     assert alerts(replace(SERVED, lanes=lanes), REGIONS) == ["11 global retries wait, more than 10"]
 
 
+def test_global_retries_that_are_fewer_than_the_jobs_that_run_are_no_alert():
+    some = replace(SERVED, lanes=[lane("*", Priority.RETRY, 60)], running={("q", "US"): 60})
+    assert alerts(some, REGIONS) == []
+    more = replace(some, running={("q", "US"): 30, ("p", "EU"): 29})
+    assert alerts(more, REGIONS) == ["60 global retries wait, more than the 59 jobs that run"]
+
+
 def test_a_retry_that_waits_longer_than_thirty_seconds_is_an_alert():
     assert alerts(replace(SERVED, lanes=[lane("US", Priority.RETRY, 1, 970.0)]), REGIONS) == []
     lanes = [

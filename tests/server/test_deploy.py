@@ -146,7 +146,9 @@ def test_legends_name_only_labels_that_their_query_keeps():
 
 
 def test_the_limits_are_those_of_the_alerts_that_the_status_tells():
-    assert rules()["MulliganGlobalRetriesPileUp"].endswith(f"> {GLOBAL_DEPTH_LIMIT}")
+    running = "clamp_min(sum(mulligan_running_jobs) or vector(0)"
+    expression = rules()["MulliganGlobalRetriesPileUp"]
+    assert expression.endswith(f"> {running}, {GLOBAL_DEPTH_LIMIT})")
     assert rules()["MulliganRetryWaitsLong"].endswith(f"> {RETRY_WAIT_LIMIT:.0f}")
 
 

@@ -92,10 +92,11 @@ def job(job_id: str, *, as_json: bool, app: str | None, store: str | None) -> No
     out = console()
     out.print(table("", ("field", "~value"), fields(found)))
     out.print(printable(sentence), style="bold")
-    if history:
+    if rows := [*map(attempt_row, history), *success_row(found)]:
         out.print()
-        columns = ("#attempt", "region", "started", "#took", "#next in", "~failure")
-        out.print(table("History", columns, [attempt_row(each) for each in history]))
+        columns = ("#attempt", "region", "started", "#took", "#next in", "~outcome")
+        out.print(table("History", columns, rows))
+    if history:
         print_traceback(out, history[-1])
     print_records(out, recorded)
     if stages:
@@ -190,6 +191,15 @@ def attempt_row(attempt: Attempt) -> tuple[Any, ...]:
         "no more" if attempt.delay is None else span(attempt.delay),
         f"{attempt.type}{code}: {attempt.message}",
     )
+
+
+def success_row(job: Job) -> list[tuple[Any, ...]]:
+    """The line of the attempt that succeeded, if one has."""
+    if job.status != "done" or job.started_at is None or job.ended_at is None:
+        return []
+    number = f"{job.retry_count + 1}" + (f" (replay {job.replay})" if job.replay else "")
+    took = span(job.ended_at - job.started_at)
+    return [(number, job.worker_region, moment(job.started_at), took, None, "succeeded")]
 
 
 @click.command()

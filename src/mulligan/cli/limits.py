@@ -171,7 +171,7 @@ def tell(name: str, said: Said, done: str, *, as_json: bool) -> None:
     """Print what became of a limit."""
     view, _ = said
     if as_json:
-        print_json(None if view is None else to_builtins(view))
+        print_json({"name": name, "in_force": None} if view is None else to_builtins(view))
         return
     in_force = None if view is None else view.in_force
     words = "no limit any more" if in_force is None else str(in_force)

@@ -2,13 +2,15 @@
 
 import click
 
-from mulligan.cli.find_app import about_an_app_or_store, find_app, with_store
+from mulligan.cli.find_app import about_an_app_or_store, find_app, json_option, with_store
+from mulligan.cli.show import print_json
 from mulligan.stores.contract import Store
 
 
 @click.command()
+@json_option
 @about_an_app_or_store
-def migrate(named: str | None, *, app: str | None, store: str | None) -> None:
+def migrate(named: str | None, *, as_json: bool, app: str | None, store: str | None) -> None:
     """Bring a store's schema up to date.
 
     Workers do this themselves when they start; run it to have it done before. It is safe to run
@@ -21,4 +23,7 @@ def migrate(named: str | None, *, app: str | None, store: str | None) -> None:
         await opened.facts()
 
     with_store(target, touch, create=True)
-    click.echo(f"The schema of {target.shown_url} is up to date.")
+    if as_json:
+        print_json({"store": target.shown_url, "up_to_date": True})
+    else:
+        click.echo(f"The schema of {target.shown_url} is up to date.")

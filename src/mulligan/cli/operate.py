@@ -56,24 +56,28 @@ def cancel(
 
 @click.command()
 @click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
+@json_option
 @about_a_store
-def pause(queues: Sequence[str], *, app: str | None, store: str | None) -> None:
+def pause(queues: Sequence[str], *, as_json: bool, app: str | None, store: str | None) -> None:
     """Start no more jobs of queues; running jobs go on.
 
     The pause is kept in the store and holds for all workers until `mulligan resume`.
     """
-    switch(queues, app, store, paused=True)
+    switch(queues, app, store, paused=True, as_json=as_json)
 
 
 @click.command()
 @click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
+@json_option
 @about_a_store
-def resume(queues: Sequence[str], *, app: str | None, store: str | None) -> None:
+def resume(queues: Sequence[str], *, as_json: bool, app: str | None, store: str | None) -> None:
     """Undo a pause."""
-    switch(queues, app, store, paused=False)
+    switch(queues, app, store, paused=False, as_json=as_json)
 
 
-def switch(queues: Sequence[str], app: str | None, store: str | None, *, paused: bool) -> None:
+def switch(
+    queues: Sequence[str], app: str | None, store: str | None, *, paused: bool, as_json: bool
+) -> None:
     """Pause or resume the queues, and say so."""
     target = find_app(None, app, store)
     for queue in queues:
@@ -88,9 +92,13 @@ def switch(queues: Sequence[str], app: str | None, store: str | None, *, paused:
 
     before, known = with_store(target, apply, writes=True)
     word, unchanged = ("paused", "was paused already") if paused else ("resumed", "was not paused")
+    changed = {queue: (queue in before) != paused for queue in queues}
+    if as_json:
+        each = [{"queue": queue, "paused": paused, "changed": changed[queue]} for queue in queues]
+        print_json({"queues": each})
     for queue in queues:
-        changed = (queue in before) != paused
-        click.echo(f"{queue}: {word if changed else unchanged}")
+        if not as_json:
+            click.echo(f"{queue}: {word if changed[queue] else unchanged}")
         if queue not in {*known, *(target.queue_names if target.tasks else ())}:
             click.echo(f"note: queue {queue!r} has no job, worker or setting so far", err=True)
 

@@ -20,6 +20,7 @@ from rich.text import Text
 from mulligan.cli.group import printable
 from mulligan.core.errors import UNREADABLE
 from mulligan.core.job import Attempt, Job
+from mulligan.core.limits import costs_of
 
 # A pipe or file has no width, and programs that cut columns need whole lines.
 NO_WIDTH = 160
@@ -205,6 +206,7 @@ def job_json(job: Job, history: Sequence[Attempt] | None = None) -> dict[str, An
     fields["lane"] = job.lane.label
     fields["body"] = decoded(job.body)
     fields["result"] = None if job.result is None else decoded(job.result)
+    fields["limits"] = dict(costs_of(job.limits))
     if history is not None:
         fields["history"] = [msgspec.structs.asdict(attempt) for attempt in history]
     return fields

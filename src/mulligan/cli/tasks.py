@@ -31,7 +31,7 @@ def tasks(named: str | None, *, as_json: bool, app: str | None, store: str | Non
 
     found = asyncio.run(look())
     if as_json:
-        print_json(found)
+        print_json({"tasks": found})
     elif not found:
         click.echo("No task has run so far.")
     else:

@@ -9,6 +9,7 @@ from mulligan.core.stats import Stats
 from mulligan.core.status import is_global_retry
 from mulligan.core.unserved import unserved
 
+# Global retries pile up where more of them wait than run, and more than these.
 GLOBAL_DEPTH_LIMIT = 10
 RETRY_WAIT_LIMIT = 30.0
 
@@ -24,8 +25,12 @@ def alerts(
     startable = held_up.startable(snapshot.lanes)
     waiting = [count for count in startable if count.lane.is_retry and count.ready]
     depth = sum(count.ready for count in waiting if is_global_retry(count.lane))
-    if depth > GLOBAL_DEPTH_LIMIT:
-        said.append(f"{depth} global retries wait, more than {GLOBAL_DEPTH_LIMIT}")
+    running = sum(snapshot.running.values())
+    if depth > max(GLOBAL_DEPTH_LIMIT, running):
+        than = (
+            f"the {running} jobs that run" if running > GLOBAL_DEPTH_LIMIT else GLOBAL_DEPTH_LIMIT
+        )
+        said.append(f"{depth} global retries wait, more than {than}")
     oldest = {(count.lane.queue, count.lane.label): snapshot.now for count in waiting}
     for count in waiting:
         key = count.lane.queue, count.lane.label
