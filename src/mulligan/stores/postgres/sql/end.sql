@@ -42,7 +42,7 @@ BEGIN
     PERFORM FROM claimed WHERE number = ANY (numbers) ORDER BY number FOR UPDATE;
     UPDATE claimed c SET open = c.open - b.many
     FROM (SELECT u.number, count(*) AS many FROM unnest(numbers) AS u (number) GROUP BY 1) b
-    WHERE c.number = b.number;
+    WHERE c.number = ANY (ARRAY[b.number]);  -- looked up one by one
     DELETE FROM claimed WHERE number = ANY (numbers) AND open = 0;
 END
 $$;
