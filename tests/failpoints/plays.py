@@ -12,7 +12,9 @@ from mulligan.app.gather import gathered
 from mulligan.app.schedules import new_schedule, pause_schedule, put_schedule, remove_schedule
 from mulligan.app.using import Prepared
 from mulligan.core.decide import decide
+from mulligan.core.facts import QueueSettings
 from mulligan.core.job import Adopted
+from mulligan.core.limits import Limit
 from mulligan.core.outcome import Failed, Succeeded
 from mulligan.core.record import Record, Recording
 from mulligan.core.reschedule import Reschedule
@@ -174,6 +176,22 @@ async def gather_all(scene: Scene, calls: list[Prepared[Any]]) -> None:
 async def limited(scene: Scene) -> None:
     """Three jobs of which one may run at a time."""
     await scene.enqueue(*(scene.call(f"n{number}", "limited", number) for number in range(3)))
+
+
+async def limited_by_customer(scene: Scene) -> None:
+    """Jobs of two customers at a limit, of which a dead worker holds one."""
+    await scene.enqueue(
+        *(scene.call(f"n{n}", "limited", n, fairness_key="ab"[n % 2]) for n in range(4))
+    )
+    await scene.taken_by_a_ghost(1)
+    await asyncio.sleep(2 * GHOST_LEASE)
+
+
+async def work_as_declared_anew(scene: Scene) -> None:
+    """A worker of another release, which declares the limit and the weights otherwise."""
+    await scene.store.set_limit(scene.id("limit"), Limit(rate=500, per=1.0), declared=True)
+    await scene.store.configure("default", QueueSettings(weights=(("a", 3.0),)))
+    await work_until_ended(NUMBERS[:4])(scene)
 
 
 async def stepped(scene: Scene) -> None:
@@ -454,6 +472,8 @@ PLAYS = (
     working("gather with failures", gathered_with_failures, GATHERED, ("commit",)),
     working("gather of chains", gathered_chains, CHAINS, ("commit",)),
     working("one at a time", limited, with_status("done", NUMBERS[:3]), ("claim", "commit")),
+    Play("worker", "two releases", limited_by_customer, work_as_declared_anew,
+         with_status("done", NUMBERS[:4]), ("set_limit", "claim", "commit")),
     working("steps", stepped, with_status("done", ["stepped"]), ("record", "commit", *STEPS)),
     working("sink", sunk, SUNK, ("commit_within",))._replace(stores=("sqlite", "postgres")),
     Play("worker", "leaving", mixed, work_and_leave, MIXED, UPKEEP, by_chance=IN_PASSING),
