@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 Place = tuple[str, str]
 # Failures that say nothing about where they happened.
-ABOUT_THE_JOB = DATA_ERRORS | {"RetryAfter", "Refused", "Fail", "Flow", "Snooze", LOST.type}
+ABOUT_THE_JOB = DATA_ERRORS | {
+    *("RetryAfter", "Refused", "Fail", "BadSignature", "UnreadableJob", "Flow", "Snooze"),
+    LOST.type,
+}
 
 
 class BreakerRule(Invariant):
