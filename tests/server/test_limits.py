@@ -6,6 +6,7 @@ from mulligan import Delays, Retry
 from mulligan.core.facts import QueueSettings
 from mulligan.core.job import NewJob, encode
 from mulligan.core.limits import Limit, costs_text
+from mulligan.server.attempts import LONGEST_PAUSE
 from tests.server.conftest import good, refused
 from tests.server.test_workers import join, say, take
 
@@ -125,6 +126,31 @@ async def test_one_that_was_told_to_come_back_later_pauses_the_limit(client, lim
     assert (await say(client, "nack", told))[0]["outcome"] == "retry"
     view = await good(client.get("/api/limits/openai"))
     assert view["paused_until"] == pytest.approx((await limited.facts()).now + 20)
+
+
+async def test_a_worker_pauses_limits_of_its_own_jobs_alone(client, limited):
+    await limited.enqueue([job("a", {"openai": 1})])
+    worker = await join(client)
+    leases = await take(client, worker)
+    told = leases["a"] | {"reason": "429", "delay": 20, "pause": ["openai", "tokens"]}
+    asked = client.post("/worker/nack", json={"worker": worker, "jobs": [told]})
+    await refused(asked, 422, "limit 'tokens' is not one of the job's limits (openai)")
+    assert (await good(client.get("/api/limits/tokens")))["paused_until"] is None
+    assert (await limited.get("a")).status == "processing"
+
+
+@pytest.mark.parametrize("told", [{"pause": ["openai"]}, {}])
+async def test_a_worker_pauses_no_limit_for_longer_than_operators_allow(client, limited, told):
+    await limited.set_limit(
+        "openai", Limit(rate=100, pause_on_retry_after=not told), declared=False
+    )
+    await limited.enqueue([job("a", {"openai": 1})])
+    leases = await take(client, await join(client))
+    ended = leases["a"] | {"reason": "429", "delay": 1_000_000, **told}
+    assert (await say(client, "nack", ended))[0]["delay"] == 1_000_000
+    view = await good(client.get("/api/limits/openai"))
+    longest = (await limited.facts()).now + LONGEST_PAUSE
+    assert view["paused_until"] == pytest.approx(longest)
 
 
 async def test_a_pause_without_a_delay_is_refused_and_nothing_is_written(client, limited):

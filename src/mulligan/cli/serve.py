@@ -30,6 +30,8 @@ from mulligan.core.errors import InvalidError
               help="How long the head of a request may take to arrive, and its body.")  # fmt: skip
 @click.option("--max-connections", type=click.IntRange(1), default=1000, show_default=True,
               metavar="NUMBER", help="How many connections there may be at a time.")  # fmt: skip
+@click.option("--longest-pause", type=float, default=3600.0, show_default=True, metavar="SECONDS",
+              help="How long a worker's token may pause a limit of its jobs.")  # fmt: skip
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True,
               help="The lowest level to log.")  # fmt: skip
 @click.option("--log-format", type=click.Choice(["text", "json", "app"]), default="text",
@@ -47,6 +49,7 @@ def serve(
     redact: Sequence[str],
     request_within: float,
     max_connections: int,
+    longest_pause: float,
     log_level: str,
     log_format: LogFormat,
     app: str | None,
@@ -78,6 +81,7 @@ def serve(
         tuple(redact),
         request_within,
         max_connections,
+        check_seconds("longest-pause", longest_pause),
     )
     tokens = server.read_and_check(options)
     set_up(log_level, log_format)

@@ -19,12 +19,15 @@ from mulligan.core.job import Claim, Job, Lease
 from mulligan.core.limits import ALL_LIMITS, check_costs, check_spent, costs_of, covering
 from mulligan.core.outcome import (
     Again,
+    Cancelled,
     Dead,
     Done,
     Failed,
     Later,
+    Limited,
     Outcome,
     Result,
+    Returned,
     Succeeded,
     Verdict,
 )
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
 # How many claims of this server to keep in memory, so that commits need not read them.
 REMEMBERED = 10_000
 LONGEST_REMEMBERED_BODY = 4096
+# How long the token of a worker may pause a limit, unless the operator says otherwise.
+LONGEST_PAUSE = 3600.0
 LOOK_UP_AT_ONCE = 50
 # The result of an attempt, from its index in the request and its claim.
 ResultOf = Callable[[int, Claim], Result]
@@ -68,6 +73,16 @@ def is_gated(body: bytes) -> bool:
     return marks.gated or marks.sink is not None
 
 
+def bounded_pauses(outcome: Outcome, longest: float) -> Outcome:
+    """The outcome, pausing limits for so long at most: a worker's token is not an operator's."""
+    if isinstance(outcome, Returned | Limited | Cancelled) or outcome.use is None:
+        return outcome
+    use = outcome.use
+    pauses = tuple((name, min(seconds, longest)) for name, seconds in use.pauses)
+    wait = None if use.retry_after is None else min(use.retry_after, longest)
+    return replace(outcome, use=replace(use, pauses=pauses, retry_after=wait))
+
+
 class Attempts:
     """Turns what workers report about their leases into commits."""
 
@@ -81,7 +96,9 @@ class Attempts:
         *,
         keys: Keys | None = None,
         limits: Collection[str] = (),
+        longest_pause: float = LONGEST_PAUSE,
     ) -> None:
+        self._longest_pause = longest_pause
         self._limits = limits
         self._store = store
         self._reporter = reporter
@@ -150,7 +167,7 @@ class Attempts:
             spent = await self._spent_by(each, claim)
             depth = await self._depths.of(claim) if isinstance(result, Failed) else 0
             decision = decide(claim, result, facts, self._draw(), depth)
-            outcome = with_use(decision, result, spent)
+            outcome = bounded_pauses(with_use(decision, result, spent), self._longest_pause)
             decided.append((claim, result))
             outcomes.append(outcome)
             endings.append(ending_of(claim, result, outcome, facts))

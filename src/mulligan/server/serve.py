@@ -13,6 +13,7 @@ from msgspec import Struct
 from mulligan.app import Mulligan
 from mulligan.core.errors import InvalidError, MulliganError
 from mulligan.server.application import make_application
+from mulligan.server.attempts import LONGEST_PAUSE
 from mulligan.server.bodies import REQUEST_WITHIN
 from mulligan.server.connections import MAX_CONNECTIONS, ClosesRefused, bounded
 from mulligan.server.guard import Guard, is_loopback
@@ -40,6 +41,7 @@ class ServerOptions(Struct, frozen=True):
     redact: tuple[str, ...] = ()
     request_within: float = REQUEST_WITHIN
     max_connections: int = MAX_CONNECTIONS
+    longest_pause: float = LONGEST_PAUSE
 
 
 def read_and_check(options: ServerOptions) -> Tokens | None:
@@ -123,6 +125,7 @@ async def run(
         declares=declares,
         redaction=redaction,
         request_within=options.request_within,
+        longest_pause=options.longest_pause,
     )
     config = uvicorn.Config(
         ClosesRefused(make_application(service)),

@@ -12,7 +12,7 @@ from mulligan.core.job import Job
 from mulligan.engine.chores import MinuteKeeper
 from mulligan.engine.loops import cancel_tasks
 from mulligan.engine.reporter import Reporter
-from mulligan.server.attempts import Attempts
+from mulligan.server.attempts import LONGEST_PAUSE, Attempts
 from mulligan.server.bodies import REQUEST_WITHIN
 from mulligan.server.events import Hub, JobHubs
 from mulligan.server.guard import Guard
@@ -46,6 +46,7 @@ class Service:
         declares: bool,
         redaction: Redaction | None = None,
         request_within: float = REQUEST_WITHIN,
+        longest_pause: float = LONGEST_PAUSE,
     ) -> None:
         self.store = store
         self.app = app
@@ -65,6 +66,7 @@ class Service:
             self.tasks,
             self.chance.random,
             keys=app.keys,
+            longest_pause=longest_pause,
             limits=app.declared_limits,
         )
         self.readings = Readings(store)

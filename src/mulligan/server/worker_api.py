@@ -12,7 +12,7 @@ from mulligan.core.errors import UNREADABLE, InvalidError
 from mulligan.core.gather import raw_results
 from mulligan.core.health import DATA_ERRORS
 from mulligan.core.job import NONE_ARRIVE, Arrivals, Claim, Lease
-from mulligan.core.limits import check_paused_name
+from mulligan.core.limits import check_paused_name, costs_of
 from mulligan.core.outcome import Drained, Failed, Result, Returned, Snoozed
 from mulligan.core.signals import BadSignature
 from mulligan.engine.result_gate import failed
@@ -131,12 +131,13 @@ async def ack(service: Service, body: Acks, principal: bytes) -> CommittedJobs:
 async def nack(service: Service, body: Nacks, principal: bytes) -> CommittedJobs:
     """Attempts that failed: retried by the job's policy, unless non-retryable or the last."""
 
-    def result_of(index: int, _claim: Claim) -> Result:
+    def result_of(index: int, claim: Claim) -> Result:
         said = body.jobs[index]
         if said.pause and said.delay is None:
             raise InvalidError(
                 f"job {said.id}: pause {', '.join(said.pause)} needs a delay, which says how long"
             )
+        paused = check_pauses(claim, said.pause)
         return Failed(
             clean(said.type),
             kept_message(said.reason),
@@ -146,11 +147,25 @@ async def nack(service: Service, body: Nacks, principal: bytes) -> CommittedJobs
             about_region=said.delay is None and said.type not in DATA_ERRORS,
             traceback=bounded(said.traceback) if said.traceback else None,
             classes=(said.type, *said.classes),
-            pause=tuple(map(check_paused_name, said.pause)),
+            pause=paused,
         )
 
     check_owner(body.worker, principal)
     return await written(service, body.worker, body.jobs, result_of)
+
+
+def check_pauses(claim: Claim, names: Sequence[str]) -> tuple[str, ...]:
+    """The limits to pause; refuses those that the job does not name."""
+    paused = tuple(map(check_paused_name, names))
+    named = [name for name, _ in costs_of(claim.limits)]
+    for name in paused:
+        if name not in named:
+            raise InvalidError(
+                f"job {claim.id}: limit {name!r} is not one of the job's limits"
+                f" ({', '.join(named) or 'none'}); a worker pauses those of its own jobs, and"
+                " an operator any: POST /api/limits/LIMIT/pause"
+            )
+    return paused
 
 
 async def snooze(service: Service, body: Snoozes, principal: bytes) -> CommittedJobs:
