@@ -4,12 +4,14 @@ import asyncio
 import inspect
 import pydoc
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 import mulligan
 from mulligan import (
     Budget,
+    Delays,
     InvalidError,
     Mulligan,
     MulliganError,
@@ -289,3 +291,49 @@ def test_a_call_is_debounced_under_the_key_that_its_arguments_make(app):
             index.enqueue(number, text)
         t.drain()
     assert sorted(ran) == [(1, "c"), (2, "b")]
+
+
+def test_a_pinned_job_stays_in_its_region_and_explain_says_so(app):
+    tries: list[str] = []
+
+    @app.task(pinned=True, retry=Retry(5, Delays((1,))))
+    async def ask() -> str:
+        tries.append(current_job().worker_region)
+        if len(tries) < 4:
+            raise TimeoutError
+        return tries[-1]
+
+    @app.task
+    async def shout(text: str) -> str:
+        return f"{text} {current_job().worker_region}"
+
+    with app.testing(regions=("EU", "US", "ASIA")) as t:
+        job = (ask | shout).using(region="US").enqueue()
+        delayed = ask.using(region="US", delay=60).enqueue()
+        assert "in region US and never elsewhere: it is pinned" in delayed.explain()
+        assert job.result() == "US US"
+        t.drain()
+        assert tries == ["US"] * 5
+    with app.testing(regions=("EU",)) as t:
+        job = ask.using(region="US").enqueue()
+        t.advance(100)
+        assert "no live worker serves queue default in region US" in job.explain()
+
+
+def test_a_pin_needs_a_region_and_marks_it_at_every_door(app):
+    @app.task
+    def ask() -> None: ...
+
+    with app.testing():
+        assert ask.using(region="=US").enqueue().info().region == "=US"
+        assert ask.using(region="US", pinned=True).enqueue().info().region == "=US"
+        assert ask.using(region="=US", pinned=True).enqueue().info().region == "=US"
+        places: tuple[Any, ...] = ({}, {"region": "*"})
+        for place in places:
+            with pytest.raises(InvalidError, match="pinned=True needs the region"):
+                ask.using(pinned=True, **place).enqueue()
+    for region in ("=", "=*", "==US"):
+        with pytest.raises(InvalidError, match="pins a job to no region"):
+            ask.using(region=region)
+    with pytest.raises(InvalidError, match="pinned 1 must be True or False"):
+        ask.using(pinned=1)

@@ -4,6 +4,7 @@ import pytest
 
 from mulligan.core.answers import Claimed
 from mulligan.core.decide import decide
+from mulligan.core.health import Breaker
 from mulligan.core.job import NewJob
 from mulligan.core.outcome import Failed
 from mulligan.core.worker import Worker
@@ -77,3 +78,28 @@ async def test_only_a_first_retry_is_kept_for_regions_that_are_busy(store, clock
         assert names(await claim(store, first)) == [first]
     await fall_due(store, clock)
     assert names(await claim(store, region)) == ([] if len(failed) == 1 else ["a"])
+
+
+async def test_a_pinned_job_never_leaves_its_region_even_while_its_breaker_is_open(store, clock):
+    for worker in WORKERS.values():
+        await store.beat(worker, [])
+    jobs = [
+        NewJob(name, "default", "ask", body(), region)
+        for name, region in (("free", "US"), ("pinned", "=US"))
+    ]
+    await store.enqueue(jobs)
+    opened = Breaker(open=True, since=clock.now)
+    assert await store.switch("default", "US", Breaker(), opened)
+    clock.advance(GRACE + 1)
+    assert names(await run_by_policy(store, 10, WORKERS["EU"])) == ["free"]
+    assert names(await run_by_policy(store, 10, WORKERS["ASIA"])) == []
+    [claimed] = (await claim(store, "US")).claims
+    outcome = decide(claimed, Failed("Timeout", "slow"), await store.facts(), 0.5)
+    assert await store.commit([outcome]) == ["written"]
+    found = await store.get("pinned")
+    assert found is not None
+    assert (found.scope, found.status) == ("=US", "pending")
+    clock.advance(found.due - clock.now + 10 * GRACE)
+    for region in ("EU", "ASIA"):
+        assert names(await run_by_policy(store, 10, WORKERS[region])) == []
+    assert names(await claim(store, "US")) == ["pinned"]

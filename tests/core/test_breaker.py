@@ -57,12 +57,14 @@ def test_probes_that_fail_are_further_apart():
 
 def test_an_open_region_sees_no_global_retry_and_may_probe_with_one_that_is_pinned_to_it():
     urgent, retry, _ = planned("US", facts("US")).groups
-    assert scopes(retry) == [[], [("US", Priority.RETRY, 0.0)]]
+    assert scopes(retry) == [[], [("US", Priority.RETRY, 0.0), ("=US", Priority.RETRY, 0.0)]]
     assert scopes(urgent) == [
         [
             ("*", Priority.URGENT, 0.0),
             ("US", Priority.URGENT, 0.0),
+            ("=US", Priority.URGENT, 0.0),
             ("US", Priority.URGENT_RETRY, 0.0),
+            ("=US", Priority.URGENT_RETRY, 0.0),
         ],
     ]
 
@@ -89,16 +91,18 @@ def test_facts_say_when_the_next_probe_is_and_take_in_what_a_worker_knows():
 
 def test_an_open_region_serves_its_own_lanes_and_nobody_else_s():
     urgent, _, fresh = planned("US", facts("US", "EU")).groups
-    assert scopes(fresh) == [[("*", 0, 0), ("US", 0, 0)]]
+    assert scopes(fresh) == [[("*", 0, 0), ("US", 0, 0), ("=US", 0, 0)]]
     assert {scope for tier in scopes(urgent) for scope, priority, _ in tier if priority == 2} == {
         "*",
         "US",
+        "=US",
     }
 
 
 def test_healthy_regions_look_at_its_fresh_and_urgent_lanes_last():
     urgent, retry, fresh = planned("EU", facts("US")).groups
-    assert scopes(fresh) == [[("*", 0, 0), ("EU", 0, 0)], [("US", 0, 2.0)]]
+    # those that are pinned to it are not among them
+    assert scopes(fresh) == [[("*", 0, 0), ("EU", 0, 0), ("=EU", 0, 0)], [("US", 0, 2.0)]]
     assert scopes(urgent)[1] == [("US", Priority.URGENT, 2.0)]
     assert all(source.yields for source in (*urgent.tiers[1], *fresh.tiers[1]))
     assert len(retry.tiers) == 2
@@ -184,6 +188,11 @@ def test_explain_says_that_the_breaker_is_open():
         assert explain(pinned, replace(around, now=now)).endswith(
             f"the breaker of region US is open: it tries one job at a time, {when}."
         )
+    assert explain(replace(job, scope="=US"), around) == (
+        "Due since 10 s: 3 ahead of it in lane fresh, in region US and never elsewhere: it is"
+        " pinned; the breaker of region US is open: it tries one job at a time, the next in 4.0 s;"
+        " it is pinned, so no other region takes it."
+    )
     elsewhere = replace(job, scope="*", lane_priority=Priority.RETRY, retry_count=1)
     assert "breaker" not in explain(elsewhere, around)
 

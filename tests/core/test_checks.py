@@ -2,8 +2,17 @@
 
 import pytest
 
-from mulligan.core.checks import DEPTH_LIMIT, all_finite, check_depth, clean, is_too_deep, rounded
+from mulligan.core.checks import (
+    DEPTH_LIMIT,
+    all_finite,
+    check_depth,
+    check_region,
+    clean,
+    is_too_deep,
+    rounded,
+)
 from mulligan.core.errors import InvalidError
+from tests.core.refusal import refused
 from tests.core.test_redaction import seconds
 
 
@@ -68,3 +77,15 @@ def test_a_number_that_is_not_finite_is_found_wherever_it_is(wrap):
     assert all_finite(wrap("inf"))
     assert not all_finite(wrap(float("inf")))
     assert not all_finite(wrap(float("nan")))
+
+
+@pytest.mark.parametrize("name", ["=", "=*", "==US"])
+def test_a_pin_names_a_region(name):
+    with refused(f"region {name!r} pins a job to no region; name one after '=', such as =US"):
+        check_region(name)
+
+
+def test_a_worker_has_no_pinned_region():
+    assert check_region("=US") == "=US"
+    with refused("region '=US' must not begin with '=', which marks pinned jobs; rename it"):
+        check_region("=US", anywhere=False)

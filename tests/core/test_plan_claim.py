@@ -56,14 +56,14 @@ def test_only_what_is_meant_for_another_region_yields_to_those_who_sleep():
 
 def test_fresh_work_for_anyone_and_that_of_the_region_are_merged():
     fresh = planned().groups[2]
-    assert scopes(fresh) == [[("*", 0, 0), ("US", 0, 0)]]
+    assert scopes(fresh) == [[("*", 0, 0), ("US", 0, 0), ("=US", 0, 0)]]
 
 
 def test_global_retries_are_merged_and_go_before_those_of_the_region():
     retry = planned().groups[1]
     assert scopes(retry) == [
         [("*", 1, 0), ("*-EU", 1, 0), ("*+EU", 1, 2), ("*-US", 1, 2), ("*+US", 1, 0)],
-        [("US", 1, 0)],
+        [("US", 1, 0), ("=US", 1, 0)],
     ]
 
 
@@ -78,9 +78,9 @@ def test_urgent_jobs_and_their_retries_are_merged():
     urgent = planned().groups[0]
     assert scopes(urgent) == [
         [
-            *[("*", 2, 0), ("US", 2, 0)],
+            *[("*", 2, 0), ("US", 2, 0), ("=US", 2, 0)],
             *[("*", 3, 0), ("*-EU", 3, 0), ("*+EU", 3, 2), ("*-US", 3, 2), ("*+US", 3, 0)],
-            ("US", 3, 0),
+            *[("US", 3, 0), ("=US", 3, 0)],
         ],
     ]
 

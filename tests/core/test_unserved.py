@@ -10,7 +10,7 @@ from mulligan.core.facts import Facts, Region
 from mulligan.core.fairness import groups_of
 from mulligan.core.fetch import Only
 from mulligan.core.health import Breaker, Health
-from mulligan.core.lane import Lane, Priority, away_from, towards
+from mulligan.core.lane import Lane, Priority, away_from, pinned_to, towards
 from mulligan.core.metrics import metrics
 from mulligan.core.stats import LaneStats, Stats
 from mulligan.core.unserved import Unserved, live_takers, may_take, unserved
@@ -75,7 +75,8 @@ def test_urgent_and_normal_jobs_of_a_place_are_told_together():
 
 
 REGIONS = ("ASIA", "EU", "US")
-SCOPES = ("*", *REGIONS, *map(away_from, (*REGIONS, "MARS")), *map(towards, (*REGIONS, "MARS")))
+OWN = (*REGIONS, *map(pinned_to, REGIONS))
+SCOPES = ("*", *OWN, *map(away_from, (*REGIONS, "MARS")), *map(towards, (*REGIONS, "MARS")))
 LANES = [Lane("mail", scope, priority) for scope in SCOPES for priority in Priority]
 places = st.sets(st.sampled_from(REGIONS))
 kinds = st.tuples(st.sampled_from(REGIONS), st.sampled_from([None, "retries", "fresh"]))

@@ -87,6 +87,17 @@ async def test_what_breaks_a_rule_is_refused_with_the_rule(client, asked, words)
     await refused(client.post("/api/jobs", json=asked), 422, words)
 
 
+async def test_a_job_may_be_pinned_to_its_region(client, store):
+    asked = {"task": "ask", "region": "US", "pinned": True}
+    answer = await good(client.post("/api/jobs", json=asked))
+    assert (await store.get(answer["id"])).scope == "=US"
+    status = await good(client.get("/api/status"))
+    assert status["regions"]["US"]["queue_size"] == 1
+    assert "=US" not in status["regions"]
+    asked = {"task": "ask", "pinned": True}
+    await refused(client.post("/api/jobs", json=asked), 422, "pinned=True needs the region")
+
+
 @pytest.mark.parametrize("absent", [None, ""])
 @pytest.mark.parametrize("declares", [True, False])
 async def test_null_and_empty_text_are_absent(serve, store, declares, absent):

@@ -228,7 +228,7 @@ def gathered(
     )
     of_members = {member.jobs[0].region for member in members}
     inherited = of_members.pop() if len(of_members) == 1 else ANYWHERE
-    region = first.placement.region or inherited
+    region = first.placement.own_region or inherited
     then = gathering(
         gather, first.stage, region, whole, named=named, return_exceptions=return_exceptions
     )

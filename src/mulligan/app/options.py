@@ -23,7 +23,7 @@ from mulligan.core.checks import Seconds, check_name, check_region, check_second
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import ROOT_LIMIT, Flow
 from mulligan.core.job import Body, NewJob, encode
-from mulligan.core.lane import ANYWHERE, Priority, PriorityWord, priority_of
+from mulligan.core.lane import ANYWHERE, Priority, PriorityWord, pinned_to, priority_of
 from mulligan.core.retry import Retry, encode_retry, is_predicate, preset
 from mulligan.core.settings import kept_for
 from mulligan.core.stage import Stage
@@ -51,6 +51,7 @@ class Options(TypedDict, total=False):
     keep: Seconds | None
     limits: LimitsOption
     fairness_key: KeyOption
+    pinned: bool
 
 
 class UsingOptions(Options, total=False):
@@ -82,6 +83,7 @@ class Placement(Struct, frozen=True, dict=True):
     unique_for: float | None = None
     debounce: float | None = None
     debounce_max: float | None = None
+    pinned: bool = False
 
     def __post_init__(self) -> None:
         """Refuse options that contradict each other, wherever each was set."""
@@ -99,7 +101,7 @@ class Placement(Struct, frozen=True, dict=True):
         return Stage(
             task,
             self.queue,
-            self.region,
+            self.own_region,
             self.priority,
             self.retry,
             self.timeout,
@@ -120,6 +122,17 @@ class Placement(Struct, frozen=True, dict=True):
             return self
         key = said_by("unique_key", self.unique_key, args, kwargs)
         return replace(self, unique_key=unique_key_text(key))
+
+    @property
+    def own_region(self) -> str | None:
+        """The region of its jobs, marked if they are pinned; None if it says none."""
+        if not self.pinned:
+            return self.region
+        if self.region in (None, ANYWHERE):
+            raise InvalidError(
+                "pinned=True needs the region that the job is never to leave; give region= too"
+            )
+        return pinned_to(str(self.region))
 
     @property
     def followers(self) -> list[Stage]:
@@ -190,7 +203,7 @@ class Placement(Struct, frozen=True, dict=True):
             self.queue,
             task,
             body,
-            self.region or ANYWHERE,
+            self.own_region or ANYWHERE,
             self.priority,
             delay,
             cast("str | None", self.unique_key),  # not a function: `of_call` has called it
@@ -281,6 +294,13 @@ def check_retry(value: object) -> Raw:
     return Raw(encode_retry(policy))
 
 
+def check_pinned(value: object) -> bool:
+    """Whether jobs never leave their region."""
+    if not isinstance(value, bool):
+        raise InvalidError(f"pinned {value!r} must be True or False")
+    return value
+
+
 def check_moment(value: object, name: str = "run_after") -> datetime:
     """A time with a time zone."""
     if not isinstance(value, datetime) or value.tzinfo is None:
@@ -315,6 +335,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "keep": lambda value: optional(value, kept_for),
     "limits": check_limits,
     "fairness_key": check_key,
+    "pinned": check_pinned,
 }
 
 

@@ -35,6 +35,8 @@ CALL_OPTIONS = (
     click.option("--keep", type=float, metavar="SECONDS",
                  help="How long to keep a job once it has ended."),
     click.option("--limits", metavar="NAME", help="A limit that it needs; several as JSON."),
+    click.option("--pinned", is_flag=True, default=None,
+                 help="Never run it outside of its region, whatever happens there."),
     click.option("--fairness-key", help="Whose job it is: customers take turns."),
 )  # fmt: skip
 

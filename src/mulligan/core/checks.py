@@ -76,6 +76,15 @@ def check_region(value: object, *, anywhere: bool = True) -> str:
     name = check_name("region", value)
     if name == "*" and anywhere:
         return name
+    if name.startswith("="):
+        if not anywhere:
+            message = (
+                f"region {name!r} of a worker begins with '=', which marks pinned jobs; rename it"
+            )
+            raise InvalidError(message)
+        if name[1:2] in ("", "*", "="):
+            message = f"region {name!r} pins a job to no region; name one after '=', such as =US"
+            raise InvalidError(message)
     if name.startswith("*"):
         message = f"region {name!r} must not begin with '*', which stands for any region; rename it"
         raise InvalidError(message)

@@ -27,7 +27,7 @@ from mulligan.core.job import (
     decode_policy,
     traced,
 )
-from mulligan.core.lane import ANYWHERE, Lane, away_from, retry_priority, towards
+from mulligan.core.lane import ANYWHERE, Lane, away_from, is_pinned, retry_priority, towards
 from mulligan.core.limits import costs_of
 from mulligan.core.outcome import (
     Again,
@@ -200,7 +200,7 @@ def route(claim: Claim, retry: Retry, facts: Facts, trail: Trail) -> Lane:
     if isinstance(settings.policy, Fifo):
         return Lane(claim.queue, claim.region, claim.priority)
     priority = retry_priority(claim.priority)
-    if retry.scope == "region":
+    if retry.scope == "region" or is_pinned(claim.region):
         return Lane(claim.queue, claim.region, priority)
     scope = ANYWHERE
     if settings.grace_seconds > 0:

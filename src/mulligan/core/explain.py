@@ -10,7 +10,7 @@ from mulligan.core.facts import Facts
 from mulligan.core.fetch import Capped
 from mulligan.core.flow import flow_of
 from mulligan.core.job import NO_REASON, Job
-from mulligan.core.lane import ANYWHERE
+from mulligan.core.lane import ANYWHERE, is_pinned, plain_region
 from mulligan.core.limits import LimitView, costs_of
 from mulligan.core.settings import AN_APP
 from mulligan.core.signals import Fail
@@ -166,7 +166,9 @@ def _in_line(job: Job, around: Surroundings) -> str:
     if around.stuck is not None:
         return f"Due since {span(around.now - job.due)}, and {around.stuck}."
     reasons = [f"{around.ahead} ahead of it in lane {lane.label}{_where(job)}"]
-    probe_at = None if lane.is_global else around.facts.next_probe_at(job.queue, lane.scope)
+    probe_at = (
+        None if lane.is_global else around.facts.next_probe_at(job.queue, plain_region(lane.scope))
+    )
     if probe_at is not None:
         reasons.append(_probing(job, probe_at - around.now))
     settings = around.facts.queue(job.queue)
@@ -247,7 +249,10 @@ def _probing(job: Job, wait: float) -> str:
     """What an open breaker means: when its next probe may start, and who takes the rest."""
     when = f"the next in {span(wait)}" if wait > 0 else "the next is due"
     others = "" if job.lane.is_retry else "; healthy regions take the others"
-    return f"the breaker of region {job.scope} is open: it tries one job at a time, {when}{others}"
+    if is_pinned(job.scope):
+        others = "; it is pinned, so no other region takes it"
+    region = plain_region(job.scope)
+    return f"the breaker of region {region} is open: it tries one job at a time, {when}{others}"
 
 
 def _where(job: Job) -> str:
@@ -257,6 +262,8 @@ def _where(job: Job) -> str:
         return f", in any region, at first not in {job.scope[2:]}"
     if job.scope.startswith("*+"):
         return f", in any region, at first in {job.scope[2:]}"
+    if is_pinned(job.scope):
+        return f", in region {plain_region(job.scope)} and never elsewhere: it is pinned"
     return f", in region {job.scope}"
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.fetch import Balanced, Capped, Only, Weighted
-from mulligan.core.lane import ANYWHERE, Lane, Priority, away_from, towards
+from mulligan.core.lane import ANYWHERE, Lane, Priority, away_from, pinned_to, towards
 from mulligan.core.plan import ONE, Cap, ClaimPlan, Group, Kind, Limit, Rate, Source, Take
 
 URGENT_SHARE = 0.8
@@ -196,7 +196,10 @@ def laid_out(
     grace = settings.grace_seconds
 
     def own(priority: Priority, limits: tuple[Limit, ...]) -> tuple[Source, ...]:
-        return (Source(Lane(queue, region, priority), 0.0, limits),)
+        return tuple(
+            Source(Lane(queue, scope, priority), 0.0, limits)
+            for scope in (region, pinned_to(region))
+        )
 
     def ailing(priority: Priority, limits: tuple[Limit, ...]) -> tuple[Source, ...]:
         if priority not in (Priority.NORMAL, Priority.URGENT):

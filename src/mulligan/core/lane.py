@@ -6,6 +6,8 @@ from typing import Literal, NamedTuple
 from mulligan.core.errors import InvalidError
 
 ANYWHERE = "*"
+# Before the name of a region: jobs that only workers of this region may take, whatever happens.
+PINNED = "="
 
 
 class Priority(IntEnum):
@@ -81,6 +83,21 @@ class Lane(NamedTuple):
         if self.priority == Priority.RETRY:
             return "global-retry" if self.is_global else "region-retry"
         return LABELS.get(self.priority, "unknown")
+
+
+def is_pinned(region: str) -> bool:
+    """Whether jobs of this region, or in a lane of this scope, never run in another region."""
+    return region.startswith(PINNED)
+
+
+def pinned_to(region: str) -> str:
+    """The region of jobs that are pinned to this one, and the scope of their lanes."""
+    return region if is_pinned(region) else f"{PINNED}{region}"
+
+
+def plain_region(region: str) -> str:
+    """The region without the mark of pinned jobs."""
+    return region.removeprefix(PINNED)
 
 
 def away_from(region: str) -> str:

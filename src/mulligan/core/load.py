@@ -6,7 +6,7 @@ from itertools import islice
 
 from mulligan.core.facts import Facts
 from mulligan.core.fairness import limits_in
-from mulligan.core.lane import ANYWHERE, Lane
+from mulligan.core.lane import ANYWHERE, Lane, plain_region
 from mulligan.core.plan import Limit
 from mulligan.core.status import Snapshot
 from mulligan.core.takers import Taker, Takers, named_region, takers_of
@@ -47,7 +47,7 @@ def takers_anywhere(snapshot: Snapshot, facts: Facts) -> dict[str, Takers]:
     named: dict[str, set[str]] = defaultdict(set)
     for each in snapshot.lanes:
         named[each.lane.queue].add(named_region(each.lane))
-    scopes = {each.lane.scope for each in snapshot.lanes if not each.lane.is_global}
+    scopes = {plain_region(each.lane.scope) for each in snapshot.lanes if not each.lane.is_global}
     known = facts.known_regions | scopes
     regions = sorted(known or {DEFAULT_REGION})
     found = {}

@@ -8,7 +8,7 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.facts import Facts
 from mulligan.core.fetch import Only, Separate, policy_text
 from mulligan.core.job import Job, Status
-from mulligan.core.lane import ANYWHERE, Lane
+from mulligan.core.lane import ANYWHERE, Lane, plain_region
 from mulligan.core.worker import WorkerView
 
 
@@ -136,13 +136,13 @@ def regions(
     """Each region that ever had a worker or has a job, by name."""
     here: dict[str, list[Job]] = defaultdict(list)
     for job in sorted(running, key=lambda job: (job.started_at or 0.0, job.id)):
-        here[job.worker_region or job.region].append(job)
+        here[job.worker_region or plain_region(job.region)].append(job)
     known = {region.name for region in facts.regions}
     known |= {view.worker.region for view in snapshot.workers}
     own: dict[str, list[tuple[Lane, int]]] = defaultdict(list)
     for lane, ready in waiting:
         if not is_global_retry(lane):
-            own[lane.scope].append((lane, ready))
+            own[plain_region(lane.scope)].append((lane, ready))
     known |= own.keys() | here.keys()
     return {name: region_of(name, own.get(name, []), here.get(name, [])) for name in sorted(known)}
 
@@ -167,7 +167,8 @@ def current(job: Job, region: str) -> dict[str, Any]:
     A job for any region is never in another.
     """
     shown: dict[str, Any] = {"job_id": job.id, "retry_count": job.retry_count}
-    return shown if job.region in (region, ANYWHERE) else shown | {"original_region": job.region}
+    origin = plain_region(job.region)
+    return shown if origin in (region, ANYWHERE) else shown | {"original_region": origin}
 
 
 def names(snapshot: Snapshot, facts: Facts) -> list[str]:

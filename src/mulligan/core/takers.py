@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mulligan.core.facts import Facts
 from mulligan.core.fetch import Only
-from mulligan.core.lane import ANYWHERE, Lane, away_from
+from mulligan.core.lane import ANYWHERE, Lane, away_from, plain_region
 
 MARK = len(away_from(""))
 
@@ -69,7 +69,7 @@ def waits(lane: Lane, taker: Taker, rules: LaneRules) -> float | None:
     """How long a job of the lane must be due before the taker may take it; None if it may not."""
     if taker.only == ("fresh" if lane.is_retry else "retries"):
         return None
-    if lane.scope == taker.region or (lane.scope == ANYWHERE and not lane.is_retry):
+    if plain_region(lane.scope) == taker.region or (lane.scope == ANYWHERE and not lane.is_retry):
         return 0.0
     if taker.probes:
         return None
@@ -91,7 +91,7 @@ def waits_for_retries(lane: Lane, region: str, rules: LaneRules) -> float | None
 
 def named_region(lane: Lane) -> str:
     """The region that the lane's scope names; empty if it names none."""
-    return lane.scope[MARK:] if lane.is_global else lane.scope
+    return lane.scope[MARK:] if lane.is_global else plain_region(lane.scope)
 
 
 def rules_of(queue: str, facts: Facts) -> LaneRules:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.core.facts import Facts
-from mulligan.core.lane import ANYWHERE, Lane
+from mulligan.core.lane import ANYWHERE, Lane, plain_region
 from mulligan.core.settings import AN_APP
 from mulligan.core.takers import Takers, takers_of
 from mulligan.core.worker import DEFAULT_REGION, Worker
@@ -76,7 +76,7 @@ def may_take(worker: Worker, lane: Lane, facts: Facts) -> bool:
 
 def region_of(lane: Lane) -> str:
     """The region whose workers may take from the lane; `*` if any may."""
-    return ANYWHERE if lane.is_global else lane.scope
+    return ANYWHERE if lane.is_global else plain_region(lane.scope)
 
 
 def region_text(region: str) -> str:

@@ -183,6 +183,7 @@ class Enqueue(Struct, frozen=True, forbid_unknown_fields=True):
     keep: Wait | UnsetType | None = UNSET
     limits: Option | list[Name] | dict[Name, Annotated[int, Meta(ge=1)]] | UnsetType | None = UNSET
     fairness_key: Option | UnsetType | None = UNSET
+    pinned: bool | UnsetType | None = UNSET
 
 
 EnqueueMany = Annotated[list[Enqueue], Meta(min_length=1, max_length=BATCH_LIMIT)]

@@ -41,6 +41,7 @@ class PutSchedule(Struct, frozen=True, forbid_unknown_fields=True):
     keep: Wait | UnsetType | None = UNSET
     limits: Option | list[Name] | dict[Name, Annotated[int, Meta(ge=1)]] | UnsetType | None = UNSET
     fairness_key: Option | UnsetType | None = UNSET
+    pinned: bool | UnsetType | None = UNSET
 
 
 class TicksQuery(Struct, frozen=True, forbid_unknown_fields=True):
