@@ -1,6 +1,7 @@
 """Servers without root, and not on Debian: from what PyPI and npm ship."""
 
 import os
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 
 from tests.databases import PostgresServer, RedisServer, Unavailable, _debian, _packages, _postgres
 from tests.databases._packages import for_everybody, kept
+
+HERE = Path(__file__).parent
 
 
 @pytest.fixture
@@ -95,3 +98,17 @@ def test_another_user_is_given_a_copy_of_what_it_cannot_come_to(monkeypatch, tmp
     assert (tmp_path / "open") in copy.parents
     assert (copy / "bin/initdb").exists()
     assert for_everybody(closed / "pg") == copy
+
+
+@pytest.mark.parametrize("script", ["debian-root", "mongo/install"])
+def test_nothing_of_the_callers_environment_goes_into_a_system_of_our_own(tmp_path, script):
+    told = tmp_path / "told"
+    program = tmp_path / "unshare"
+    program.write_text(f"#!/bin/sh\nenv > {told}\n")
+    program.chmod(0o755)
+    path = f"{tmp_path}:/usr/bin:/bin"
+    environment = {"PATH": path, "TMPDIR": str(tmp_path), "LANG": "de_DE", "http_proxy": "p:1"}
+    subprocess.run([HERE / script, "suite", tmp_path / "none"], env=environment, check=True)
+    names = {line.partition("=")[0] for line in told.read_text().splitlines()}
+    assert {"PATH", "HOME", "MULLIGAN_OWN_MOUNTS", "http_proxy"} <= names
+    assert not names & {"TMPDIR", "LANG", "https_proxy"}

@@ -24,7 +24,7 @@ set -e
 mount --bind "$1" "$2/data"
 mount -t tmpfs tmpfs "$2/dev/shm"
 shift
-exec chroot "$@"
+exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 chroot "$@"
 """
 
 
