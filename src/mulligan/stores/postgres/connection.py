@@ -13,8 +13,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
 from mulligan.stores.postgres.url import ANSWER_WITHIN, Url
 
-# A statement that may take as long as it likes still ends with the network that carries it: the
-# kernel probes a silent connection, and gives up one that acknowledges nothing.
+# With these, the kernel ends a connection whose network is gone, even in the middle of a statement
+# without a time limit.
 DEFAULTS: dict[str, Any] = {
     "connect_timeout": 10,
     "application_name": "mulligan",
@@ -110,7 +110,7 @@ def options_of(url: Url) -> tuple[str, dict[str, Any]]:
 
 
 def milliseconds(seconds: float) -> int:
-    """A duration as the server and libpq take it, at least 1 and as long as they can."""
+    """Return a duration in the range of PostgreSQL's settings, at least 1 ms."""
     return min(round(seconds * 1000) + 1, MOST_MILLISECONDS)
 
 

@@ -36,7 +36,7 @@ class Database:
 
     @property
     def losses(self) -> int:
-        """How many connections were lost while they were in use."""
+        """The number of connections that were lost while they were in use."""
         return sum(pool.losses for pool in self.pools)
 
     def now(self) -> int | None:
@@ -85,7 +85,7 @@ class Database:
             await self.pool.close()
 
     async def shares_process(self) -> bool:
-        """Whether one server process was seen to serve two connections in turn."""
+        """Return whether one server process served two connections in turn."""
         try:
             async with await self.pool.connect() as first, await self.pool.connect() as second:
                 process = await process_of(first)
@@ -95,7 +95,7 @@ class Database:
             raise await self.pool.explained(error) from None
 
     def be_direct(self) -> None:
-        """Use what a session keeps: it is ours for as long as it is connected."""
+        """Set and prepare things for whole sessions, which no other program shares."""
         for pool in self.pools:
             pool.pooled = False
 
@@ -106,6 +106,6 @@ class Database:
 
 
 async def process_of(connection: Connection) -> int:
-    """The server process that serves the connection at this moment."""
+    """Return the id of the server process that serves the connection at this moment."""
     row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
     return int(row[0]) if row else 0

@@ -24,10 +24,10 @@ async def enqueue(database: Database, jobs: Sequence[NewJob]) -> list[Enqueued]:
 
 
 def accepting(database: Database, *, waits: bool) -> str:
-    """The call that accepts a batch, and whether it waits for the disk.
+    """Return the name of the call that accepts a batch.
 
-    Behind a pooler each does, since the pooler keeps its connection to us when it loses that to
-    the server. `accept` commits, which it cannot do within the transaction that is needed there.
+    Behind a pooler every batch waits for the disk, since the pooler keeps the client's connection
+    when it loses the server's. `accept` commits, and is not possible in the transaction used there.
     """
     if database.pool.pooled:
         return "receive"

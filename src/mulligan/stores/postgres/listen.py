@@ -12,10 +12,10 @@ ASK_EVERY = 5.0
 
 
 async def received(connection: Connection, take: Callable[[str], None]) -> None:
-    """Give each notification to `take`, until the connection is lost: then raise why.
+    """Call `take` with each payload until the connection is lost, then raise the error.
 
-    A server or network that has gone silent ends nothing, and nothing is sent that could miss an
-    answer. So one is asked for every few seconds.
+    A silent server or network does not end the connection. So a statement every few seconds checks
+    that the server still answers.
     """
     connection.add_notify_handler(lambda notification: take(notification.payload))
     while True:
@@ -26,10 +26,9 @@ async def received(connection: Connection, take: Callable[[str], None]) -> None:
 
 
 async def _received(connection: Connection, take: Callable[[str], None]) -> None:
-    """Take as soon as there is something to read.
+    """Read as soon as the socket is readable.
 
-    The driver's own way takes several steps of the loop, and looks ten times a second whether
-    somebody has interrupted it.
+    The driver's own generator takes several steps of the loop, and wakes ten times a second.
     """
     loop, server = asyncio.get_running_loop(), connection.pgconn
     lost: asyncio.Future[None] = loop.create_future()

@@ -52,7 +52,7 @@ class Pool:
         self.prepares = prepares
         self.pooled = False
         self.read_only = False
-        # Those whose idle connections were most likely lost together with one of this pool.
+        # Pools of the same server: when one loses a connection, the idle ones of all are closed.
         self.beside: Sequence[Pool] = (self,)
         self.losses = 0
         self._ended = False
@@ -84,7 +84,7 @@ class Pool:
         return LITERALS | (lock_timeout(connection.answer_within) if self.prepares else {})
 
     async def set_in_transaction(self, connection: Connection) -> None:
-        """Set for the open transaction what the session is not set to behind a pooler."""
+        """Behind a pooler, apply the session's settings to the open transaction alone."""
         if self.pooled:
             await connection.execute(*set_for_transaction(self._settings(connection)))
 
@@ -127,7 +127,7 @@ class Pool:
 
     @asynccontextmanager
     async def _transaction(self, connection: Connection) -> AsyncIterator[None]:
-        """Send a transaction with its statements at once: the server waits for none of them."""
+        """Send a transaction and its statements at once, so that the server never waits for us."""
         try:
             async with connection.pipeline():
                 await connection.execute(BEGIN_READ_ONLY if self.read_only else BEGIN)

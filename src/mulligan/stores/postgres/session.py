@@ -1,7 +1,7 @@
 """Settings of a server session of the store's own, and of one transaction behind a pooler.
 
-Behind a pooler the next transaction of a session may be another program's: nothing may be left on
-it. There each statement runs in a transaction that says how it runs.
+A pooler may give the session to another program after each transaction, so no setting may remain
+on it. Each statement then runs in a transaction with its own isolation level and settings.
 """
 
 from collections.abc import Mapping
@@ -11,14 +11,14 @@ from mulligan.stores.postgres.connection import milliseconds
 
 # Array literals and function bodies are read in the same way for every role and database.
 LITERALS = {"array_nulls": "on", "standard_conforming_strings": "on"}
-# Locks are waited for: with a snapshot from before the wait, a statement would miss what it
-# waited for.
+# Statements wait for locks. A snapshot from before the wait would hide the changes of the lock's
+# last holder.
 ISOLATION = {"default_transaction_isolation": "read committed"}
 READ_ONLY = {"default_transaction_read_only": "on"}
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 BEGIN_READ_ONLY = f"{BEGIN} READ ONLY"
-# The part of the time for an answer that a lock may be waited for: a server that we no longer
-# listen to must not go on waiting, each time with one more of its processes.
+# The longest wait for a lock, as a part of the time for an answer: the server gives up before the
+# client does, so that none of its processes waits for a client that is gone.
 LOCKS = 0.9
 
 

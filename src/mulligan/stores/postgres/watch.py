@@ -34,7 +34,7 @@ log = logging.getLogger("mulligan.store")
 # For how many seconds the connection outlives the last wait: another one often follows.
 LINGER = 10.0
 RECONNECT_AFTER = 0.1
-# How often the lock is tried before callers look by themselves, and how far apart.
+# The number of tries to get the lock before callers poll, and the seconds between two.
 TRIES, TRY_AFTER = 10, 0.01
 # The server takes less than 8,000 bytes.
 PAYLOAD = 7900
@@ -109,8 +109,8 @@ class Watcher:
 
     async def _follow(self, connection: Connection) -> None:
         await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
-        # Committers hold it for a moment to look. Anybody who may connect can hold it for longer:
-        # callers look by themselves then.
+        # Committers hold the lock for a moment. Any role that may connect can hold it for longer:
+        # callers poll then.
         for tried in count(1):
             if await self._let_know(connection):
                 break
@@ -124,7 +124,7 @@ class Watcher:
         await received(connection, lambda text: self._watches.tell(ids_in(text)))
 
     async def _let_know(self, connection: Connection) -> bool:
-        """Hold the lock by which committers know that somebody waits, if nobody else holds it."""
+        """Return whether the shared lock was free; committers notify while it is held."""
         row = await (await connection.execute(HOLD, (self._key,))).fetchone()
         return row == (True,)
 
@@ -198,7 +198,7 @@ def payloads(jobs: Iterable[str]) -> Iterator[str]:
 
 
 def ids_in(payload: str) -> list[str]:
-    """The ids of a payload; none if it is not one of ours, since anybody who connects may send."""
+    """Return the ids in a payload, or none for one that another program sent."""
     try:
         return _ids.decode(payload)
     except UNREADABLE:
