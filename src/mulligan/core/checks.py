@@ -78,9 +78,7 @@ def check_region(value: object, *, anywhere: bool = True) -> str:
         return name
     if name.startswith("="):
         if not anywhere:
-            message = (
-                f"region {name!r} of a worker begins with '=', which marks pinned jobs; rename it"
-            )
+            message = f"region {name!r} must not begin with '=', which marks pinned jobs; rename it"
             raise InvalidError(message)
         if name[1:2] in ("", "*", "="):
             message = f"region {name!r} pins a job to no region; name one after '=', such as =US"
