@@ -156,3 +156,22 @@ def test_the_environment_stands_in_for_options(store):
     assert run("status", APP, MULLIGAN_STORE="mysql://x").exit_code == 0
     assert run("status", "--store", "memory://", MULLIGAN_APP="no:thing").exit_code == 0
     assert refused(2, "status", MULLIGAN_STORE="mysql://x")
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_a_command_whose_import_of_the_app_enqueues_says_so(tmp_path, monkeypatch, guarded):
+    module = f"early_{guarded}"
+    call = "    send.enqueue()" if guarded else "send.enqueue()"
+    lines = [
+        "from mulligan import Mulligan",
+        f"app = Mulligan('sqlite:///{tmp_path}/jobs.db')",
+        "@app.task",
+        "def send() -> None: ...",
+        *(['if __name__ == "__main__":'] if guarded else []),
+        call,
+    ]
+    (tmp_path / f"{module}.py").write_text("\n".join(lines) + "\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    said = run("migrate" if guarded else "jobs", f"{module}:app")
+    assert said.exit_code == 0
+    assert (f"note: importing {module} enqueues jobs" in said.stderr) is not guarded

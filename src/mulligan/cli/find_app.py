@@ -48,6 +48,11 @@ json_option = click.option(
 )
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 
+REACHED_AT_IMPORT = (
+    "importing {} enqueues jobs, or reaches the store otherwise; every command and worker process"
+    ' that imports it does so again: put such calls below if __name__ == "__main__":'
+)
+
 
 def about_a_store(command: Command) -> Command:
     """Give the command --app and --store."""
@@ -147,6 +152,8 @@ def load_app(name: str) -> Mulligan:
         found = getattr(found, part, None)
     if isinstance(found, Mulligan):
         found.called = name
+        if "access" in vars(found):  # made at the first call
+            click.echo(f"note: {REACHED_AT_IMPORT.format(printable(module_name))}", err=True)
         return found
     apps = [key for key, value in vars(module).items() if isinstance(value, Mulligan)]
     there = f"its apps are: {', '.join(apps)}" if apps else "it has none"
