@@ -1,6 +1,5 @@
 """How a worker calls a task of Django's: with its context, signals and usable connections."""
 
-import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -41,7 +40,7 @@ class Caller:
                 return normalize_json(await task.func(*begun, *args, **kwargs))
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            with connections_of_a_thread():
+            with connections_of_a_thread(is_testing=self._is_testing):
                 return normalize_json(task.func(*self._begin(task), *args, **kwargs))
 
         made = acall if inspect.iscoroutinefunction(task.func) else call
@@ -75,7 +74,7 @@ class Caller:
 
         So that receivers find it, as Django's own logger does.
         """
-        with connections_of_a_thread():
+        with connections_of_a_thread(is_testing=self._is_testing):
             try:
                 result = self._read(event.id)
             except exceptions.TaskResultDoesNotExist:
@@ -111,12 +110,12 @@ def plain_signature(task: Any) -> inspect.Signature:
 
 
 @contextmanager
-def connections_of_a_thread() -> Iterator[None]:
+def connections_of_a_thread(*, is_testing: bool) -> Iterator[None]:
     """Drop connections that are too old or broken, before and after; others are tried before use.
 
     A request of Django's begins and ends alike. In virtual time they are those of the test.
     """
-    if is_on_a_loop():
+    if is_testing:
         with off_the_loop():
             yield
         return
@@ -142,12 +141,3 @@ def refresh() -> None:
     for connection in connections.all(initialized_only=True):
         connection.close_if_unusable_or_obsolete()
         connection.health_check_enabled = True
-
-
-def is_on_a_loop() -> bool:
-    """Whether an event loop runs in this thread."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
