@@ -65,7 +65,8 @@ BUILDS_SQL = {
     ("stores/sqlite/reader.py", "f'PRAGMA cache_size = -{CACHE_KIB}'"): "as above",
     ("stores/sqlite/read.py", "statement"): "one of two constants",
     ("stores/sqlite/operate.py", "statement"): "as above",
-    ("stores/sqlite/commit.py", "statement"): "a key of a table of constants",
+    ("stores/sqlite/rows.py", "statement"): "a constant of the module",
+    ("stores/sqlite/row_writer.py", "statement"): "as above",
     ("stores/sqlite/limit_states.py", "statement"): "a constant of the module",
 }
 

@@ -103,6 +103,11 @@ class Events:
         await self._idle.wait()
 
     @property
+    def are_told(self) -> bool:
+        """Whether no event waits, and no hook runs."""
+        return self._idle.is_set()
+
+    @property
     def untold(self) -> int:
         """How many events wait."""
         return len(self._waiting)

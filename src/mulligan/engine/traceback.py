@@ -34,7 +34,11 @@ UNSHOWABLE = "<its message cannot be shown>"
 
 PACKAGE = Path(__file__).parent.parent
 # What runs between the functions of the user's, such as from middleware to a task.
-ENGINE = (f"{PACKAGE / 'engine'}{os.sep}", str(PACKAGE / "app" / "middleware.py"))
+ENGINE = (
+    f"{PACKAGE / 'engine'}{os.sep}",
+    str(PACKAGE / "app" / "middleware.py"),
+    str(PACKAGE / "testing" / "nested.py"),
+)
 BEFORE_THE_TASK = tuple(
     f"{PACKAGE / name}{os.sep}"
     for name in ("app", "contrib", "core", "engine", "stores", "testing")

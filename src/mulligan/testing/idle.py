@@ -48,7 +48,7 @@ class Jumps:
             return
         self._looked = now
         engines = self._engines()
-        if any(each.slots.is_busy or each.events.untold for each in engines):
+        if any(each.slots.is_busy or not each.events.are_told for each in engines):
             return
         timers: list[asyncio.TimerHandle] = self._loop._scheduled  # type: ignore[attr-defined] # noqa: SLF001
         others = (each.when() for each in timers if not each.cancelled() and not is_own(each))
