@@ -43,8 +43,7 @@ async def tell_gathering(tx: Tx, row: Row, *, ran: bool) -> None:
 
 async def expire(tx: Tx, job: str) -> None:
     """End a job that a claim found expired. `tell_expired` follows when the claim is complete."""
-    row = await tx.job(job)
-    if row is not None:
+    for row in await known(tx, [job]):
         tx.leave(row)
         row.cancel_reason = EXPIRED
         end(tx, row, "cancelled")
@@ -52,6 +51,10 @@ async def expire(tx: Tx, job: str) -> None:
 
 async def tell_expired(tx: Tx, jobs: Sequence[str]) -> None:
     """Notify the gatherings of jobs that a claim found expired."""
-    for row in await tx.jobs(jobs):
-        if row is not None:
-            await tell_gathering(tx, row, ran=False)
+    for row in await known(tx, jobs):
+        await tell_gathering(tx, row, ran=False)
+
+
+async def known(tx: Tx, jobs: Sequence[str]) -> list[Row]:
+    """Return the jobs that are stored."""
+    return [row for row in await tx.jobs(jobs) if row is not None]
