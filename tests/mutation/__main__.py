@@ -27,7 +27,7 @@ ROOT = Path(mulligan.__file__).parent
 PACKAGES = {
     "core": ("tests/core",),
     "stores/memory": ("tests/contract", "tests/stores/memory"),
-    "stores/rules": ("tests/contract", "tests/stores/memory", "tests/stores/rules"),
+    "stores/rules": ("tests/contract", "tests/stores/memory"),
 }
 # The memory store is what others are compared with, so that comparing it says nothing about it.
 LEFT_OUT = "tests/contract/test_against_memory.py"

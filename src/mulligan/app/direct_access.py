@@ -3,15 +3,16 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from mulligan.app.enqueue_batches import Batches, ThreadBatches
 from mulligan.app.enqueue_thread import Enqueue, EnqueueThread
 from mulligan.app.store_access import LoopStore, Operation, Work
 from mulligan.app.wait import LoopWaiter, ThreadWaiter, Waiter
+from mulligan.core.at_once import at_once
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.stores.contract import (
     EnqueuesHere,
@@ -118,14 +119,3 @@ def enqueue_here_of(store: Store) -> Enqueue:
     if getattr(store, "enqueue_here", None) is None:
         return lambda jobs: at_once(store.enqueue(jobs))
     return cast("EnqueuesHere", store).enqueue_here
-
-
-def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never waits to its end, without a loop."""
-    try:
-        coroutine.send(None)
-    except StopIteration as answer:
-        value: T = answer.value
-        return value
-    coroutine.close()
-    raise RuntimeError("the operation waited, and there is no event loop to wait on")

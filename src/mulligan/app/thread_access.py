@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from mulligan.app.direct_access import at_once
 from mulligan.app.enqueue_batches import Batches, ThreadBatches
 from mulligan.app.store_access import LoopStore, Operation, Work
 from mulligan.app.wait import LoopWaiter, Waiter
+from mulligan.core.at_once import at_once
 from mulligan.core.errors import StoreError
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.stores.contract import (

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from mulligan.app.direct_access import at_once
+from mulligan.core.at_once import at_once
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.engine.tracing import store_traced

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
 from types import FrameType
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from mulligan.core.at_once import at_once
 from mulligan.core.job import Claim
 from mulligan.core.outcome import Failed, Result
 from mulligan.core.settings import Settings
@@ -108,7 +109,7 @@ class Child:
         try:
             if target.is_async or target.around is not None:
                 return self._runner.run(attempt, context=context)
-            return context.run(run_plain, attempt)
+            return context.run(at_once, attempt)
         except BaseException as error:  # noqa: BLE001 - a task that cancelled itself, for instance
             return failed(error)
 
@@ -121,17 +122,6 @@ async def entered(lifespan: AbstractAsyncContextManager[None]) -> None:
 async def left(lifespan: AbstractAsyncContextManager[None]) -> None:
     """Leave the lifespan."""
     await lifespan.__aexit__(None, None, None)
-
-
-def run_plain(attempt: Coroutine[Any, Any, T]) -> T:
-    """Run the attempt of a plain function, which never waits for a loop."""
-    try:
-        attempt.send(None)
-    except StopIteration as answer:
-        value: T = answer.value
-        return value
-    attempt.close()
-    raise RuntimeError("the attempt of a plain function waited for an event loop")
 
 
 class Arrived:

@@ -11,10 +11,10 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from mulligan.app.direct_access import at_once
 from mulligan.app.options import check_moment
 from mulligan.app.store_access import Operation, StoreAccess, Work
 from mulligan.app.wait import LoopWaiter, Waiter
+from mulligan.core.at_once import at_once
 from mulligan.core.checks import Seconds, check_name, seconds
 from mulligan.core.job import ENDED, Enqueued, Job, NewJob, never_started
 from mulligan.core.outcome import Outcome, Verdict

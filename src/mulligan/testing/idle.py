@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from mulligan.app.direct_access import at_once
+from mulligan.core.at_once import at_once
 from mulligan.core.schedule import read_schedules
 from mulligan.engine.current import RUNNING
 

@@ -4,6 +4,7 @@ from collections.abc import KeysView, Mapping
 from math import inf
 
 from mulligan.core.answers import Claimed
+from mulligan.core.at_once import at_once
 from mulligan.core.job import EXPIRED, Claim
 from mulligan.core.lane import Lane
 from mulligan.core.limits import FOREVER
@@ -27,7 +28,6 @@ from mulligan.stores.memory.fields import StoredJob
 from mulligan.stores.memory.rows import Rows
 from mulligan.stores.memory.state import State
 from mulligan.stores.rules.end import end, tell_gathering
-from mulligan.stores.rules.tx import run_now
 
 NO_WEIGHTS: Mapping[str, float] = {}
 
@@ -52,7 +52,7 @@ def claim(state: State, plan: ClaimPlan, worker: Worker) -> Claimed:
         elif state.sleepers.someone_sleeps:
             workers.wake_for_lanes(state, plan.lanes)
         for expired in lanes.expired:
-            run_now(tell_gathering(Rows(state), expired, ran=False))
+            at_once(tell_gathering(Rows(state), expired, ran=False))
         return Claimed(walked.taken, walked.left, walked.again_in)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from heapq import heappop
 from itertools import islice, takewhile
 
+from mulligan.core.at_once import at_once
 from mulligan.core.checks import rounded
 from mulligan.core.counts import Count, Counts
 from mulligan.core.facts import Facts, QueueSettings, Region
@@ -16,7 +17,6 @@ from mulligan.stores.memory.fields import StoredJob
 from mulligan.stores.memory.rows import Rows
 from mulligan.stores.memory.state import State
 from mulligan.stores.rules.end import cancel_one
-from mulligan.stores.rules.tx import run_now
 
 # -- facts and settings --------------------------------------------------------------------------
 
@@ -141,7 +141,7 @@ def promote(state: State, limit: int) -> int:
         while state.expiring and state.expiring[0][0] <= now and ended < limit:
             stored = heappop(state.expiring)[2]
             if stored.status == "pending" and stored.has_expired(now):
-                ended += run_now(cancel_one(Rows(state), stored, EXPIRED))
+                ended += at_once(cancel_one(Rows(state), stored, EXPIRED))
         return ended
 
 

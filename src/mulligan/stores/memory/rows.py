@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from heapq import heappush
 from typing import Any, TypeVar, cast
 
+from mulligan.core.at_once import at_once
 from mulligan.core.job import Attempt
 from mulligan.core.limits import Limit, costs_of
 from mulligan.core.lines import First, joined, left, opened
@@ -15,7 +16,7 @@ from mulligan.stores.rules.carry_out import carry_out
 from mulligan.stores.rules.consequence import Consequence
 from mulligan.stores.rules.row import Row
 from mulligan.stores.rules.store import Rule
-from mulligan.stores.rules.tx import RecordKey, run_now
+from mulligan.stores.rules.tx import RecordKey
 
 T = TypeVar("T")
 # The sequence of a job that is in no lane.
@@ -26,7 +27,7 @@ def apply(state: State, rule: Rule[T], *args: Any, **options: Any) -> T:
     """Run a rule, at one instant."""
     with state.lock:
         state.tick()
-        return run_now(rule(Rows(state), *args, **options))
+        return at_once(rule(Rows(state), *args, **options))
 
 
 class Rows:

@@ -1,7 +1,7 @@
 """What a rule asks of a store, within one transaction."""
 
-from collections.abc import Coroutine, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 from mulligan.core.job import Attempt
 from mulligan.core.limits import Limit
@@ -129,14 +129,3 @@ class Tx(Protocol):
 
         A consequence may be carried out twice: the second time changes nothing.
         """
-
-
-def run_now(rule: Coroutine[Any, Any, T]) -> T:
-    """Run a rule over a store in this process, where nothing suspends."""
-    try:
-        rule.send(None)
-    except StopIteration as done:
-        answer: T = done.value
-        return answer
-    rule.close()
-    raise AssertionError("a rule suspended on a store that answers at once")

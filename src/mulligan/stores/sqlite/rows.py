@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from mulligan.core.at_once import at_once
 from mulligan.core.job import Attempt
 from mulligan.core.limits import Limit
 from mulligan.core.record import Record
@@ -16,7 +17,7 @@ from mulligan.stores.rules.carry_out import carry_out
 from mulligan.stores.rules.consequence import Consequence
 from mulligan.stores.rules.row import Row
 from mulligan.stores.rules.store import Rule
-from mulligan.stores.rules.tx import RecordKey, run_now
+from mulligan.stores.rules.tx import RecordKey
 from mulligan.stores.sqlite.fields import as_json, attempt_row, listed
 from mulligan.stores.sqlite.limits import Held, release
 from mulligan.stores.sqlite.lines import LineBook
@@ -55,7 +56,7 @@ _DELETE_SCHEDULE = SQL["delete_schedule"]
 def apply(tx: Transaction, rule: Rule[T], *args: Any, **options: Any) -> T:
     """Run a rule in this transaction."""
     rows = Rows(tx)
-    answer = run_now(rule(rows, *args, **options))
+    answer = at_once(rule(rows, *args, **options))
     rows.flush()
     return answer
 
