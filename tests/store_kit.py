@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
 from itertools import islice
@@ -11,7 +11,10 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
+from msgspec.structs import replace
 
+from mulligan import Mulligan
+from mulligan.app.using import Prepared
 from mulligan.core.reschedule import Reschedule
 from mulligan.core.shards import CARD, Card, write_card
 from mulligan.stores import make_store, may_be_sharded
@@ -137,3 +140,8 @@ def drop_database(server: str, database: str) -> None:
     client: pymongo.MongoClient[dict[str, object]] = pymongo.MongoClient(server)
     with client, suppress(pymongo.errors.OperationFailure):
         client.drop_database(database)
+
+
+def calls_for(app: Mulligan, calls: Iterable[Prepared[Any]]) -> list[Prepared[Any]]:
+    """The calls as if `app`, which a test made for another store, had declared their tasks."""
+    return [replace(call, app=app) for call in calls]

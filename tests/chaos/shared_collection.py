@@ -18,6 +18,7 @@ from pymongo import MongoClient, ReturnDocument
 
 from mulligan import Mulligan
 from tests.databases import mongo_server
+from tests.store_kit import calls_for
 
 URL = "MULLIGAN_SHARED_URL"
 
@@ -102,7 +103,8 @@ def run(url: str, count: int) -> dict[str, Any]:
     """Have both sides insert and both work, and count."""
     os.environ[URL] = url
     producer = Mulligan(url)
-    producer.enqueue_many(note.call(number) for number in range(count // 2))
+    calls = [note.call(number) for number in range(count // 2)]
+    producer.enqueue_many(calls_for(producer, calls))
     insert_plainly(range(count // 2, count))
     workers = [
         subprocess.Popen([sys.executable, "-m", *command], cwd=Path(__file__).parents[2])

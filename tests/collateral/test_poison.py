@@ -15,7 +15,7 @@ from mulligan.core.page import Selection
 from mulligan.stores.contract import Store
 from tests.collateral.app import CROWD, work
 from tests.collateral.app import app as described
-from tests.store_kit import STORES, fresh_url, require
+from tests.store_kit import STORES, calls_for, fresh_url, require
 
 JOBS, POISON = 1000, 437
 LONGEST = 200
@@ -29,7 +29,7 @@ async def test_a_job_that_kills_its_process_takes_no_other_to_failed(name, tmp_p
     async with fresh_url(name, tmp_path) as url:
         app = Mulligan(url, settings=described.settings)
         calls = [work.call(number, deadly=number == POISON) for number in range(JOBS)]
-        await app.aenqueue_many(calls)
+        await app.aenqueue_many(calls_for(app, calls))
         deaths = await run_workers(app, url)
         found = {job.id: job for job in await everything(app)}
         poison = found.pop(calls[POISON].job.id)

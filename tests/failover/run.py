@@ -15,6 +15,7 @@ from typing import NamedTuple
 from mulligan import Mulligan
 from mulligan.core.errors import StoreUnavailableError
 from tests.failover.app import RUNS, URL, work
+from tests.store_kit import calls_for
 
 PROJECT = Path(__file__).parents[2]
 BATCH = 50
@@ -95,7 +96,7 @@ async def produce(app: Mulligan, jobs: int, shards: int) -> int:
         numbers = left.popleft()
         calls = [work.using(id=f"{each % shards}_{each}").call(each) for each in numbers]
         try:
-            await app.aenqueue_many(calls)
+            await app.aenqueue_many(calls_for(app, calls))
         except StoreUnavailableError:
             left.append(numbers)
             refusals += 1

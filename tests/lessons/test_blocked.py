@@ -13,6 +13,7 @@ from tests.lessons.app import (
     make_app,
 )
 from tests.lessons.processes import processes
+from tests.store_kit import calls_for
 
 SHARED = ("sqlite", "redis", "postgres", "mongo")
 pytestmark = pytest.mark.parametrize("store_url", SHARED, indirect=True)
@@ -34,7 +35,7 @@ async def test_a_blocked_event_loop_or_a_held_gil_does_not_lose_leases(
     with processes(store_url, tmp_path) as run:
         run.worker()
         run.worker()
-        [job] = await app.aenqueue_many([task.call()])
+        [job] = await app.aenqueue_many(calls_for(app, [task.call()]))
         assert await job.aresult(timeout=60) == 1
         assert used(await job.ainfo()) == 1
         assert await job.ahistory() == []
@@ -45,6 +46,6 @@ async def test_a_hung_job_is_still_ended_by_its_timeout(app, store_url, tmp_path
     """Its lease would be kept for ever: the worker that holds it is alive and beats."""
     with processes(store_url, tmp_path) as run:
         run.worker()
-        [job] = await app.aenqueue_many([task.call()])
+        [job] = await app.aenqueue_many(calls_for(app, [task.call()]))
         with pytest.raises(JobFailedError, match=r"longer than 0\.3 s"):
             await job.aresult(timeout=60)

@@ -11,6 +11,7 @@ from mulligan.core.job import ENDED
 from tests.engine.real_engine import until
 from tests.lessons.app import hangs_once, kills, make_app, stumbles
 from tests.lessons.processes import Processes, processes
+from tests.store_kit import calls_for
 
 SHARED = ("sqlite", "redis", "postgres", "mongo")
 pytestmark = pytest.mark.parametrize("store_url", SHARED, indirect=True)
@@ -33,7 +34,7 @@ def run(store_url, tmp_path):
 
 async def sent(app: Mulligan, call: Prepared[Any]) -> JobHandle[Any]:
     """The job that this call makes, on the app's store."""
-    [handle] = await app.aenqueue_many([call])
+    [handle] = await app.aenqueue_many(calls_for(app, [call]))
     return handle
 
 

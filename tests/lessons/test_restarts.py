@@ -8,7 +8,7 @@ import pytest
 from tests.databases import SERVERS, Unavailable
 from tests.lessons.app import make_app, stumbles
 from tests.lessons.processes import processes
-from tests.store_kit import require
+from tests.store_kit import calls_for, require
 
 # A worker tries a store that is away every few seconds; a busy machine takes its time.
 SOON = 30.0
@@ -36,10 +36,10 @@ def test_after_a_store_restart_delayed_jobs_run_on_time(server, tmp_path):
     app = make_app(url)
     with processes(url, tmp_path) as run:
         run.worker()
-        [before] = app.enqueue_many([stumbles.call()])
+        [before] = app.enqueue_many(calls_for(app, [stumbles.call()]))
         assert before.result(timeout=60) == 3  # the worker is at work
         calls = [stumbles.using(delay=seconds).call() for seconds in (3, 0.5, 3600)]
-        sent = [handle.id for handle in app.enqueue_many(calls)]
+        sent = [handle.id for handle in app.enqueue_many(calls_for(app, calls))]
         app.close()
         server.kill()
         server.start()
