@@ -409,7 +409,7 @@ class Engine:
     def _lapsed(self, since: float) -> bool:
         """Whether leases of that time may have run out: no heartbeat was answered for as long."""
         silent = self._monotonic() - max(since, self._beaten or since)
-        return silent > self._heartbeat.lease or self._lapsed_at > since
+        return silent > self._heartbeat.lease or self._lapsed_at >= since
 
     def _take_in(self, beat: Beat) -> None:
         now, before = self._monotonic(), self._beaten
