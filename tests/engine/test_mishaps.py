@@ -1,10 +1,8 @@
 """Whatever goes wrong around one job ends with an outcome for it, and touches no other."""
 
 import asyncio
-import inspect
 from collections.abc import Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -400,62 +398,3 @@ def test_a_tracing_hook_that_raises_changes_nothing_for_the_job(app, moment, cap
         assert (job.result(), len(runs)) == ("done", 2)
     assert moment in tracing.reached
     assert "a tracing hook raised" in caplog.text
-
-
-class Stopped:
-    """The store as a process sees it that is stopped while its first claim is answered."""
-
-    def __init__(self, store: MemoryStore) -> None:
-        self._store = store
-        self.is_stopped = False
-        self.has_claimed = False
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._store, name)
-        if not inspect.iscoroutinefunction(method):
-            return method
-
-        async def call(*args: Any, **more: Any) -> Any:
-            await until(self._goes_on)
-            answer = await method(*args, **more)
-            if name == "claim" and answer.claims and not self.has_claimed:
-                self.is_stopped = self.has_claimed = True
-            await until(self._goes_on)
-            return answer
-
-        return call
-
-    async def _goes_on(self) -> bool:
-        return not self.is_stopped
-
-
-async def test_a_worker_that_was_stopped_starts_nothing_that_others_have_taken(app):
-    """Or else whoever watches the runs sees an old token after a new one."""
-    store = MemoryStore()
-    stopped: Any = Stopped(store)
-    tokens: list[int] = []
-
-    @app.task(retry=AT_ONCE)
-    async def work() -> None:
-        tokens.append(current_job().token)
-
-    job = work.call().job
-    await store.enqueue([job])
-    brief = replace(QUICK, lease=0.3, beat=0.05)
-    async with engine(app, stopped, brief, name="stopped") as first:
-
-        async def is_stopped() -> bool:
-            return bool(stopped.is_stopped)
-
-        await until(is_stopped)
-        async with engine(app, store, name="other"):
-            assert await ended(store, job.id) == ["done"]
-            [token] = tokens
-            stopped.is_stopped = False
-
-            async def is_refused() -> bool:
-                return first.committer.stale > 0
-
-            await until(is_refused)
-    assert tokens == [token]
-    assert [each.type for each in await store.history(job.id)] == ["Lost"]

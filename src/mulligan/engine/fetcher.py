@@ -39,10 +39,7 @@ BACKLOG_LIMIT = 4 * BATCH_LIMIT
 
 
 class Fetcher:
-    """Claims jobs for the executor, from the worker's queues in turn.
-
-    `lapsed` returns whether leases taken at a time may have run out since.
-    """
+    """Claims jobs for the executor, from the worker's queues in turn."""
 
     def __init__(
         self,
@@ -53,7 +50,6 @@ class Fetcher:
         breakers: Breakers,
         *,
         monotonic: Callable[[], float],
-        lapsed: Callable[[float], bool],
         room: "PoolRoom | None" = None,
     ) -> None:
         self._store = store
@@ -66,7 +62,6 @@ class Fetcher:
         self._breakers = breakers
         self._committer = committer
         self._monotonic = monotonic
-        self._lapsed = lapsed
         self._planner = ClaimPlanner(worker, monotonic)
         self._store_retry = StoreRetry("claim")
         self._task: asyncio.Task[None] | None = None
@@ -189,8 +184,7 @@ class Fetcher:
             self._breakers.update(await self._store_retry.call(self._store.facts))
             return
         self._replanned(replans)
-        # While this process was stopped, others may have run the jobs.
-        if self._stopping or self._lapsed(asked):
+        if self._stopping:
             self._executor.give_back(claimed.claims)
             return
         self._expected = len(claimed.claims) < demand

@@ -71,11 +71,6 @@ class Heartbeat:
         self._store_retry = StoreRetry("heartbeat")
         self._last_two = deque([0.0, 0.0], 2)  # seconds that the last two beats took
 
-    @property
-    def lease(self) -> float:
-        """The lease that the next heartbeat asks for."""
-        return self._lasting().lease
-
     async def once(self) -> None:
         """Beat until the store has answered."""
         self._on_beat(await self._store_retry.call(self._beat))

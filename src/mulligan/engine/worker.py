@@ -177,7 +177,6 @@ class Engine:
             self.committer,
             self.breakers,
             monotonic=monotonic,
-            lapsed=self._lapsed,
             room=None if self._pool is None else self._pool.room,
         )
         self._housekeeper = Housekeeper(store, every=KEEP_HOUSE_EVERY, keep_done=settings.keep_done)
@@ -203,7 +202,6 @@ class Engine:
         self.cut_off = False
         self._crashed: asyncio.Future[None] = self._loop.create_future()
         self._beaten: float | None = None  # when the last heartbeat was answered
-        self._lapsed_at = -inf  # when one was answered more than a lease after the one before
 
     def _make_pool(
         self, processes: "Processes", queues: Collection[str], tracing: Tracing | None
@@ -406,16 +404,8 @@ class Engine:
             with contextlib.suppress(RuntimeError):  # the loop may be closing
                 self._loop.call_soon_threadsafe(self._take_in, beat)
 
-    def _lapsed(self, since: float) -> bool:
-        """Whether leases of that time may have run out: no heartbeat was answered for as long."""
-        silent = self._monotonic() - max(since, self._beaten or since)
-        return silent > self._heartbeat.lease or self._lapsed_at >= since
-
     def _take_in(self, beat: Beat) -> None:
-        now, before = self._monotonic(), self._beaten
-        if before is not None and now - before > self._heartbeat.lease:
-            self._lapsed_at = now
-        self._beaten = now
+        self._beaten = self._monotonic()
         self.breakers.update(beat.facts)
         self.slots.abandon(beat.lost)
         if not (self.fetcher.asking or self.reaper.asking):
