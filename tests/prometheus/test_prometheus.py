@@ -34,6 +34,7 @@ NOTHING_TO_DRAW = (
     "Lost and refused",
     "Retries taken by another region",
     "Hooks that raised, in 15 minutes B",
+    "Oldest running attempt",
     "Shards",
 )
 

@@ -146,7 +146,8 @@ def test_of_too_many_connections_those_that_do_not_read_make_room():
     ):
         unread = [stack.enter_context(ask_and_never_read(address)) for _ in range(3)]
         with client_of(address) as client:
-            assert client.get("/healthz").status_code == 200
+            # Room is made once the answers fill the buffers.
+            assert any(client.get("/healthz").status_code == 200 for _ in range(1000))
         assert closed_by_server(unread[0])
 
 

@@ -210,7 +210,7 @@ def open_region_given_a_global_retry(queue: Any, settings: Any, context: Any, on
     urgent, retry, fresh = laid_out(queue, settings, context, only)
     if context.pause is None or not retry.tiers:
         return urgent, retry, fresh
-    [own] = retry.tiers[1]
+    own = retry.tiers[1][0]
     usual = laid_out(queue, settings, context._replace(pause=None), only)[1]
     tier = tuple(replace(s, waited=0.0, limits=own.limits) for s in usual.tiers[0])
     return urgent, replace(retry, tiers=(tier, *retry.tiers[1:])), fresh
