@@ -118,6 +118,7 @@ async def test_so_many_connections_are_open_and_the_next_one_replaces_the_oldest
             assert (await idle[-1][0].readline()).split()[1] == b"200"
         for _, writer in idle:
             writer.close()
+        await asyncio.gather(*(each.wait_closed() for _, each in idle), return_exceptions=True)
 
 
 class Manager:

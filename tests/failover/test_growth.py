@@ -48,6 +48,20 @@ async def until_done(app: Mulligan, jobs: int) -> None:
             await asyncio.sleep(0.05)
 
 
+def ready_in(log: Path) -> int:
+    """How many workers have started: before that, a signal ends one at once."""
+    return log.read_text().count("ready for jobs")
+
+
+async def until_ready(log: Path, workers: int) -> None:
+    """Return when so many workers have started."""
+    async with asyncio.timeout(ENDS_WITHIN):
+        while True:
+            if ready_in(log) >= workers:
+                return
+            await asyncio.sleep(0.05)
+
+
 async def enqueued(app: Mulligan, first: int) -> list[str]:
     """The ids of so many jobs more."""
     calls = [task_of(app).call(first + number) for number in range(JOBS)]
@@ -80,6 +94,7 @@ async def test_workers_are_started_again_one_at_a_time_and_every_job_runs(kind, 
             again = await grown.aenqueue_many([task_of(grown).using(unique_key="k").call(0)])
             new = await enqueued(grown, 1 + 3 * JOBS)
             await until_done(grown, 4 * JOBS)
+            await until_ready(log, 4)
             ends = [ended(worker) for worker in workers]
         finally:
             for worker in workers:

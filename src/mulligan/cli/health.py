@@ -95,6 +95,8 @@ async def probes(
         yield
     finally:
         server.close()
+        for each in list(opened):
+            each.transport.abort()
 
 
 async def answer(
