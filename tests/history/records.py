@@ -58,7 +58,11 @@ class RecordedStepsRunNoMore(Invariant):
                 key = (event.job, life_of(event.token), event.name)
                 recorded, token = self._recorded.get(key, (event, 0))
                 job = self.book.jobs.get(event.job)
-                lost = job is not None and (job.gone or job.token > event.token)
+                lost = job is not None and (
+                    job.gone
+                    or job.token > event.token
+                    or job.status == "pending"  # as when its id is used again
+                )
                 if not lost and event.token >= token and surely_before(recorded, event):
                     words = f"step {event.name} ran after it was recorded"
                     self.broken(job or event.job, words, event)
