@@ -47,7 +47,6 @@ HISTORY = tuple(name for name in CHANGED if name not in NEW)
 
 decided_of = attrgetter(*DECIDED)
 changed_of = attrgetter(*CHANGED)
-attempted_of = attrgetter(*ATTEMPTED)
 plain_of = attrgetter(*PLAIN)
 options_of = attrgetter(*OPTIONS)
 new_of = attrgetter(*NEW)
