@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 from msgspec import Struct
 
-from mulligan.app.pickling import refuse_pickling
+from mulligan.app.no_pickle import refuse_pickling
 from mulligan.core.checks import Seconds, check_seconds, clean, span
 from mulligan.core.errors import (
     InvalidError,

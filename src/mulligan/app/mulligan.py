@@ -20,9 +20,9 @@ from mulligan.app.gather import (
 )
 from mulligan.app.gather_handle import GatherHandle
 from mulligan.app.handle import JobHandle
+from mulligan.app.no_pickle import refuse_pickling
 from mulligan.app.operations import Operations
 from mulligan.app.other_words import app_here
-from mulligan.app.pickling import refuse_pickling
 from mulligan.app.resources import Lifespan, check_lifespan
 from mulligan.app.task import AsyncTask, PlainTask, Task
 from mulligan.app.using import Prepared, jobs_of, listed

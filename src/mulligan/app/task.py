@@ -14,10 +14,10 @@ from mulligan.app.fits import ANY, Shape, shape_of, taken_by
 from mulligan.app.handle import JobHandle
 from mulligan.app.ids import new_id
 from mulligan.app.limits import limits_for, refuse_template
+from mulligan.app.no_pickle import refuse_pickling
 from mulligan.app.options import Placement, UsingOptions, checked
 from mulligan.app.other_words import method_here
 from mulligan.app.partial import Bound, Partial, WithoutResult
-from mulligan.app.pickling import refuse_pickling
 from mulligan.app.resources import filled
 from mulligan.app.result_type import Returned
 from mulligan.app.types import Codec

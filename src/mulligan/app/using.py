@@ -16,9 +16,9 @@ from typing import (
 from msgspec import Struct
 
 from mulligan.app.handle import JobHandle
+from mulligan.app.no_pickle import refuse_pickling
 from mulligan.app.options import Placement
 from mulligan.app.partial import Partial, WithoutResult
-from mulligan.app.pickling import refuse_pickling
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import NewJob
 
